@@ -131,17 +131,18 @@ fn moves_of_a_pipeline_are_counted_one_by_one() {
 fn moves_of_a_pipeline_are_seen_by_whoever_watches() {
     let door = Door::in_memory();
     let (mut watcher, mut mover) = (door.client(), door.client());
-    let mut round = |key: &str| {
+    let mut round = |key: &str, latitude: &str| {
         assert_eq!(watcher.ask(&["WATCH", "points"]), "+OK\r\n");
-        mover.send(&moves(key, "2", 3));
+        mover.send(&moves(key, latitude, 3));
         (0..3).for_each(|_| drop(mover.reply()));
         watcher.send(b"MULTI\r\nPING\r\nEXEC\r\n");
         let replies: Vec<Vec<u8>> = (0..3).map(|_| watcher.reply().bytes).collect();
         replies[2] == b"*-1\r\n"
     };
-    assert!(round("points"), "new members are a change");
-    assert!(round("points"), "so are the same places again, as of single commands");
-    assert!(!round("others"), "another key is not watched");
+    assert!(round("points", "2"), "new members are a change");
+    assert!(!round("points", "2"), "the same places again are none, as of single commands");
+    assert!(round("points", "3"), "other places are a change");
+    assert!(!round("others", "2"), "another key is not watched");
 }
 
 #[test]

@@ -36,8 +36,10 @@ pub type Popped = Vec<(Vec<u8>, f64)>;
 /// What became of an increment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Increment {
-    /// The member's score now.
+    /// The member's new score.
     Score(f64),
+    /// The member's score, which is the one that it had.
+    Unchanged(f64),
     /// The rules forbid it.
     Refused,
     /// Infinity and its opposite have no sum. Nothing was changed.
@@ -141,15 +143,15 @@ impl Keyspace {
                 _ if score.is_nan() && rules.condition != AddCondition::OnlyNew => {
                     Increment::NotANumber
                 }
+                true if value.insert(member, score) == Inserted::Unchanged => {
+                    Increment::Unchanged(score)
+                }
                 true => Increment::Score(score),
                 false => Increment::Refused,
             };
-            let changed = outcome == Increment::Score(score)
-                && value.insert(member, score) != Inserted::Unchanged;
-            let ticket = if changed {
-                room.append(&add_scores(number, key, &[(member, score)]))
-            } else {
-                room.unused()
+            let ticket = match outcome {
+                Increment::Score(_) => room.append(&add_scores(number, key, &[(member, score)])),
+                _ => room.unused(),
             };
             Written { value: Some(outcome), ticket }
         };

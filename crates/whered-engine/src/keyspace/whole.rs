@@ -99,16 +99,31 @@ impl Keyspace {
         number: usize,
         names: &[&[u8]],
     ) -> Result<Written<usize>, WriteError> {
+        self.delete_each_key(number, names, |_| {})
+    }
+
+    /// As [`Keyspace::delete_keys`], and calls `each` with every key that there was.
+    ///
+    /// # Errors
+    /// As [`Keyspace::delete_keys`].
+    pub fn delete_each_key<'a>(
+        &self,
+        number: usize,
+        names: &[&'a [u8]],
+        mut each: impl FnMut(&'a [u8]),
+    ) -> Result<Written<usize>, WriteError> {
         let operation = delete_operation(number, names);
         let _passage = self.log.gate().shared();
         let room = self.log.reserve_batched(operation.size_bytes())?;
         let mut keys = self.exclusive(number);
-        let removed: Vec<_> = names.iter().filter_map(|key| keys.remove(key)).collect();
+        let removed: Vec<_> =
+            names.iter().filter_map(|&key| Some((key, keys.remove(key)?))).collect();
         let ticket = if removed.is_empty() { room.unused() } else { room.append(&operation) };
         drop(keys);
         // A key whose time is over was not there for anybody. What is left is to free millions of
         // points, which takes long and needs no lock.
-        let count = removed.iter().filter(|entry| !self.is_over(entry)).count();
+        let live = removed.iter().filter(|(_, entry)| !self.is_over(entry));
+        let count = live.inspect(|(key, _)| each(key)).count();
         Ok(Written { value: count, ticket })
     }
 
@@ -223,7 +238,7 @@ impl Keyspace {
     }
 
     /// Puts a sorted set in the place of whatever the key holds, without an expiry time; an empty
-    /// one removes the key.
+    /// one removes the key. Says whether there was something to put or to remove.
     ///
     /// # Errors
     /// As [`Keyspace::delete_keys`].
@@ -235,10 +250,10 @@ impl Keyspace {
         number: usize,
         key: &[u8],
         scores: &[(&[u8], f64)],
-    ) -> Result<Written<()>, WriteError> {
+    ) -> Result<Written<bool>, WriteError> {
         if scores.is_empty() {
             let written = self.delete_keys(number, &[key])?;
-            return Ok(Written { value: (), ticket: written.ticket });
+            return Ok(Written { value: written.value > 0, ticket: written.ticket });
         }
         let number_byte = number_byte(number);
         let operation =
@@ -251,7 +266,7 @@ impl Keyspace {
         let ticket = room.append(&operation);
         drop(keys);
         drop(old);
-        Ok(Written { value: (), ticket })
+        Ok(Written { value: true, ticket })
     }
 
     /// Lets a key's time be over at a moment, in milliseconds since 1970, and says whether it was

@@ -20,6 +20,7 @@ use std::thread::Builder;
 
 use whered_engine::Engine;
 
+use super::commands::effect::Effect;
 use super::reply::{Failure, Reply};
 use super::session::{ReplyMode, Session};
 use crate::reload::with_lowest_priority;
@@ -30,8 +31,8 @@ const AT_A_TIME: usize = 4;
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// What changes data and writes the reply when the work is done: on the connection's worker, with
-/// its lane of the gate held. It must be short.
-pub(crate) type Finish = Box<dyn FnOnce(&mut Reply) -> Result<(), Failure> + Send>;
+/// its lane of the gate held. It must be short, and change no keys, since nothing reads its effect.
+pub(crate) type Finish = Box<dyn FnOnce(&mut Reply) -> Result<Effect, Failure> + Send>;
 
 /// A command whose work goes on elsewhere.
 pub(crate) struct Deferred {
@@ -57,7 +58,7 @@ pub(crate) fn begin(
     session: &mut Session,
     reply: &mut Reply,
     work: impl FnOnce(&Engine) -> Finish + Send + 'static,
-) -> Result<(), Failure> {
+) -> Result<Effect, Failure> {
     let engine = Arc::clone(&session.shared.engine);
     let is_room = !session.in_exec && RUNNING.fetch_add(1, Ordering::Relaxed) < AT_A_TIME;
     if !is_room {
@@ -83,5 +84,5 @@ pub(crate) fn begin(
         return Err(Failure::made(format!("ERR no thread for this command: {error}")));
     }
     session.deferred = Some(Deferred { finish, mode: session.replies });
-    Ok(())
+    Ok(Effect::Unchanged)
 }

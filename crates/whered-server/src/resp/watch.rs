@@ -59,7 +59,10 @@ impl Watches {
     }
 
     /// A key was changed.
-    pub(crate) fn touch(&self, number: usize, key: &[u8]) {
+    pub(crate) fn mark(&self, number: usize, key: &[u8]) {
+        if self.is_empty() {
+            return;
+        }
         if let Some(flags) = self.lock().get(&(number, Box::from(key))) {
             flags.iter().for_each(|flag| flag.store(true, Ordering::SeqCst));
         }
@@ -67,7 +70,7 @@ impl Watches {
 
     /// Two databases have changed places: what is watched in one of them has changed if there is
     /// something under its name in either.
-    pub(crate) fn touch_swapped(&self, numbers: [usize; 2], exists: impl Fn(usize, &[u8]) -> bool) {
+    pub(crate) fn mark_swapped(&self, numbers: [usize; 2], exists: impl Fn(usize, &[u8]) -> bool) {
         for ((number, key), flags) in self.lock().iter() {
             if numbers.contains(number) && numbers.iter().any(|&it| exists(it, key)) {
                 flags.iter().for_each(|flag| flag.store(true, Ordering::SeqCst));

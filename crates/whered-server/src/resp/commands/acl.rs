@@ -3,7 +3,7 @@
 //! Users come from the configuration; nothing here changes them. The words are those of Redis:
 //! `+name -name +container|subcommand +@category -@category`, `+@all` and `-@all`.
 
-use super::{Action, Command, CommandTable, Entry, Failure, Flag, OPERATOR, Outcome};
+use super::{Action, Command, CommandTable, Effect, Entry, Failure, Flag, OPERATOR, Outcome};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -43,7 +43,7 @@ const ACL: &[Command] = &[
                 Some(user) => write_user(&user, reply),
                 None => reply.null(),
             }
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..ACL_COMMAND
     },
@@ -53,7 +53,7 @@ const ACL: &[Command] = &[
         summary: "Shows what ACL can do",
         action: Action::Run(|_, _, reply| {
             super::introspection::help("ACL", ACL, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..ACL_COMMAND
     },
@@ -64,7 +64,7 @@ const ACL: &[Command] = &[
             let users = session.shared.users.all();
             reply.array(users.len());
             users.iter().for_each(|user| reply.bulk(line_of(user).as_bytes()));
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..ACL_COMMAND
     },
@@ -75,7 +75,7 @@ const ACL: &[Command] = &[
             let users = session.shared.users.all();
             reply.array(users.len());
             users.iter().for_each(|user| reply.bulk(user.name.as_bytes()));
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..ACL_COMMAND
     },
@@ -86,7 +86,7 @@ const ACL: &[Command] = &[
         cost: "O(1)",
         action: Action::Run(|session, _, reply| {
             reply.bulk(session.user.name.as_bytes());
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..ACL_COMMAND
     },
@@ -125,7 +125,7 @@ fn cat(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let Some(wanted) = args.get(2) else {
         reply.array(CATEGORIES.len());
         CATEGORIES.iter().for_each(|category| reply.bulk(category.as_bytes()));
-        return Ok(());
+        return Ok(Effect::Unchanged);
     };
     if args.len() > 3 {
         return Err(super::unknown_or_wrong_arity(args.at(1), "ACL"));
@@ -139,7 +139,7 @@ fn cat(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let found = || entries.iter().filter(|entry| is_in(entry, category));
     reply.array(found().count());
     found().for_each(|entry| reply.bulk(entry.command.name.as_bytes()));
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn is_in(entry: &Entry, category: &str) -> bool {

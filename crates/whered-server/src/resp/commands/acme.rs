@@ -6,7 +6,7 @@
 
 use super::cidr::expiry;
 use super::{
-    Action, Channels, Command, Flag, InTransaction, Members, NameKind, Named, Outcome,
+    Action, Channels, Command, Effect, Flag, InTransaction, Members, NameKind, Named, Outcome,
     SYNTAX_ERROR, WhenFull, name, named, wrong_arity,
 };
 use crate::resp::protocol::Args;
@@ -76,7 +76,8 @@ fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         session.engine().set_challenge(name(args.at(1))?, name(args.at(2))?, expires_at_millis)?;
     reply.hold(written.ticket);
     reply.count(usize::from(written.value));
-    Ok(())
+    // One that was there may have got another end.
+    Ok(Effect::Changed)
 }
 
 fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -87,7 +88,7 @@ fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let written = session.engine().remove_challenge(name(args.at(1))?, token)?;
     reply.hold(written.ticket);
     reply.count(written.value);
-    Ok(())
+    Ok(Effect::changed_if(written.value > 0))
 }
 
 fn list(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -108,5 +109,5 @@ fn list(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.bulk(token.as_bytes());
         reply.count((expires_at_millis - now_millis).div_ceil(1000) as usize);
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }

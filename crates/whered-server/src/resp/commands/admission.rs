@@ -11,7 +11,7 @@
 //! Cost: for a connection without a transaction, channels or a restricted user, one comparison and
 //! one atomic load.
 
-use super::{Entry, Failure, Flag, InTransaction, Outcome, named, transaction, wrong_arity};
+use super::{Entry, Failure, Flag, InTransaction, named, transaction, wrong_arity};
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::session::Session;
@@ -24,7 +24,11 @@ const OUT_OF_MEMORY: Failure =
 ///
 /// # Errors
 /// The text of Redis for the first reason against it.
-pub(super) fn admit(session: &Session, entry: &'static Entry, args: Args<'_>) -> Outcome {
+pub(super) fn admit(
+    session: &Session,
+    entry: &'static Entry,
+    args: Args<'_>,
+) -> Result<(), Failure> {
     let command = entry.command;
     command.check_arity(args.len())?;
     if entry.has_subcommands() && matches!(command.action, super::Action::Subcommands(_)) {
@@ -84,7 +88,11 @@ pub(super) fn reject(
     reply.error(failure);
 }
 
-fn check_permissions(session: &Session, entry: &'static Entry, args: Args<'_>) -> Outcome {
+fn check_permissions(
+    session: &Session,
+    entry: &'static Entry,
+    args: Args<'_>,
+) -> Result<(), Failure> {
     let (user, command) = (&session.user, entry.command);
     if !user.may_run(entry.number) {
         return Err(Failure::made(format!(

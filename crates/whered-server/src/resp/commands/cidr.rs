@@ -10,8 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use whered_engine::ip::{Block, PrefixMatch, prefix_without_host_bits};
 
 use super::{
-    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
-    SYNTAX_ERROR, WhenFull, address, cut, explained, integer, name, named, no_such, wrong_arity,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Outcome, SYNTAX_ERROR, WhenFull, address, cut, explained, integer, name, named, no_such,
+    wrong_arity,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -78,7 +79,7 @@ pub(super) const COMMANDS: &[Command] = &[
             let written = session.engine().prefix_sets().delete(&sets)?;
             reply.hold(written.ticket);
             reply.count(written.value);
-            Ok(())
+            Ok(Effect::changed_if(written.value > 0))
         }),
         ..CIDR
     },
@@ -100,7 +101,7 @@ pub(super) const COMMANDS: &[Command] = &[
         action: Action::Run(|session, _, reply| {
             let names = session.engine().prefix_sets().names();
             named::write_shown(session, NameKind::Set, names.iter().map(|name| &**name), reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CIDR
     },
@@ -207,7 +208,8 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let written = session.engine().prefix_sets().add(set, &blocks, value, expires_at_millis)?;
     reply.hold(written.ticket);
     reply.count(written.value);
-    Ok(())
+    // Members that were there may have got another value or end.
+    Ok(Effect::Changed)
 }
 
 fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -215,7 +217,7 @@ fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let written = session.engine().prefix_sets().remove(name(args.at(1))?, &blocks)?;
     reply.hold(written.ticket);
     reply.count(written.value);
-    Ok(())
+    Ok(Effect::changed_if(written.value > 0))
 }
 
 fn count(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -223,7 +225,7 @@ fn count(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let now = session.engine().now_millis();
     let count = session.engine().prefix_sets().read(set, |members| members.live_len(now));
     reply.count(count.ok_or_else(|| no_such("prefix set", set))?);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn is_member(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -232,7 +234,7 @@ fn is_member(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcom
     let found =
         session.engine().prefix_sets().read(set, |members| members.get(block, now).is_some());
     reply.count(usize::from(found.ok_or_else(|| no_such("prefix set", set))?));
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn match_one(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -251,7 +253,7 @@ fn match_one(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcom
         let reasons = session.engine().explain_match(set, address);
         let reasons = reasons.map_err(|error| Failure::made(format!("ERR {error}")))?;
         reply.bulk(reasons.to_string().as_bytes());
-        return Ok(());
+        return Ok(Effect::Unchanged);
     }
     let now = session.engine().now_millis();
     let found = session.engine().prefix_sets().read(set, |members| {
@@ -268,7 +270,7 @@ fn match_one(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcom
             None => reply.null(),
         }
     });
-    found.ok_or_else(|| no_such("prefix set", set))
+    found.map(|()| Effect::Unchanged).ok_or_else(|| no_such("prefix set", set))
 }
 
 fn match_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -289,7 +291,7 @@ fn match_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outco
             }
         }
     });
-    found.ok_or_else(|| no_such("prefix set", set))
+    found.map(|()| Effect::Unchanged).ok_or_else(|| no_such("prefix set", set))
 }
 
 /// A prefix, or an array of a prefix and its value.

@@ -21,8 +21,8 @@ use whered_engine::{LoadOptions, ReadyMembers, SetOperation};
 
 use super::cidr::{CIDR, block, expiry, remark, write_match};
 use super::{
-    Action, Command, Failure, Flag, NameKind, Named, Outcome, SYNTAX_ERROR, WhenFull, cut, integer,
-    name, no_such,
+    Action, Command, Effect, Failure, Flag, NameKind, Named, Outcome, SYNTAX_ERROR, WhenFull, cut,
+    integer, name, no_such,
 };
 use crate::resp::deferred;
 use crate::resp::protocol::Args;
@@ -148,7 +148,7 @@ fn store(
     let written = session.engine().prefix_sets().store(set, operation, &sources)?;
     reply.hold(written.ticket);
     reply.count(written.value);
-    Ok(())
+    Ok(Effect::Changed)
 }
 
 fn format(text: &[u8]) -> Result<SetFormat, Failure> {
@@ -166,7 +166,7 @@ fn load(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         let written = session.engine().prefix_sets().put(set, ready)?;
         reply.hold(written.ticket);
         reply.count(written.value);
-        return Ok(());
+        return Ok(Effect::Changed);
     }
     let source = match () {
         () if args.is(2, "bulk") => Source::Text(source.to_vec()),
@@ -191,7 +191,7 @@ fn load(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
             let written = engine.prefix_sets().put(&set, ready)?;
             reply.hold(written.ticket);
             reply.count(written.value);
-            Ok(())
+            Ok(Effect::Changed)
         })
     })
 }
@@ -277,7 +277,7 @@ fn export(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     counting.append(&mut text, EXPORTED_AT_ONCE_BYTES);
     if counting.is_finished() {
         reply.bulk(text.strip_suffix(b"\r\n").unwrap_or(&text));
-        return Ok(());
+        return Ok(Effect::Unchanged);
     }
     let mut length_bytes = text.len();
     while !counting.is_finished() {
@@ -288,7 +288,7 @@ fn export(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     // The last part has the line's end that is no part of a bulk.
     reply.out.extend_from_slice(format!("${}\r\n", length_bytes - 2).as_bytes());
     reply.rest = Some(Box::new(Exported::new(writer()?, version, now_millis)));
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// The rest of an export, at the end of which its line ends.
@@ -379,7 +379,7 @@ fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.array(found.len());
         found.iter().for_each(|found| write_match(reply, found, with_values));
     });
-    found.ok_or_else(|| no_such("prefix set", set))
+    found.map(|()| Effect::Unchanged).ok_or_else(|| no_such("prefix set", set))
 }
 
 fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -413,5 +413,5 @@ fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.bulk(field.as_bytes());
         reply.bulk(value.as_bytes());
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }

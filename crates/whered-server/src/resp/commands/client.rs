@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use super::connection::check_client_name;
 use super::{
-    Action, Channels, Command, Failure, Flag, InTransaction, Members, Outcome, SYNTAX_ERROR,
-    WhenFull, cut, number,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, Outcome,
+    SYNTAX_ERROR, WhenFull, cut, number,
 };
 use crate::resp::clients::{Client, Transport};
 use crate::resp::protocol::Args;
@@ -57,7 +57,7 @@ const CLIENT: &[Command] = &[
                 name if name.is_empty() => reply.null(),
                 name => reply.bulk(&name),
             }
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CONNECTION
     },
@@ -67,7 +67,7 @@ const CLIENT: &[Command] = &[
         since: "6.0.0",
         action: Action::Run(|_, _, reply| {
             reply.integer(-1);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CONNECTION
     },
@@ -77,7 +77,7 @@ const CLIENT: &[Command] = &[
         since: "5.0.0",
         action: Action::Run(|_, _, reply| {
             super::introspection::help("CLIENT", CLIENT, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CONNECTION
     },
@@ -87,7 +87,7 @@ const CLIENT: &[Command] = &[
         since: "5.0.0",
         action: Action::Run(|session, _, reply| {
             reply.count(session.client.id as usize);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CONNECTION
     },
@@ -99,7 +99,7 @@ const CLIENT: &[Command] = &[
             // What is noted once a turn is brought up to date first.
             session.client.note(session.command, Instant::now());
             reply.verbatim(&describe(&session.client));
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CONNECTION
     },
@@ -177,7 +177,7 @@ const CLIENT: &[Command] = &[
             check_client_name(args.at(2))?;
             session.client.set_words(|words| words.name = args.at(2).to_vec());
             reply.ok();
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CONNECTION
     },
@@ -190,7 +190,7 @@ const CLIENT: &[Command] = &[
         action: Action::Run(|_, args, reply| {
             if args.len() == 3 && args.is(2, "off") {
                 reply.ok();
-                return Ok(());
+                return Ok(Effect::Unchanged);
             }
             Err(Failure::text("ERR client-side caching (CLIENT TRACKING) is not supported"))
         }),
@@ -205,7 +205,7 @@ const CLIENT: &[Command] = &[
             session.shared.pause.end();
             wake_everybody(session);
             reply.ok();
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..OF_OTHERS
     },
@@ -216,7 +216,7 @@ fn on_or_off(args: Args<'_>, reply: &mut Reply) -> Outcome {
         return Err(SYNTAX_ERROR);
     }
     reply.ok();
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn reply_mode(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -232,7 +232,7 @@ fn reply_mode(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outco
     } else {
         return Err(SYNTAX_ERROR);
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn set_info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -252,7 +252,7 @@ fn set_info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
         *(if is_name { &mut words.lib_name } else { &mut words.lib_version }) = value.to_vec();
     });
     reply.ok();
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn pause(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -268,7 +268,7 @@ fn pause(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let millis = u64::try_from(millis).map_err(|_| Failure::text("ERR timeout is negative"))?;
     session.shared.pause.begin(Duration::from_millis(millis), writes_only);
     reply.ok();
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// Workers whose connections wait for a pause's end look again.
@@ -330,7 +330,7 @@ fn kill(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
             return Err(Failure::text("ERR No such client"));
         }
         reply.ok();
-        return Ok(());
+        return Ok(Effect::Unchanged);
     }
     let (mut filter, mut skips_self) = (Filter::default(), true);
     for at in (2..args.len()).step_by(2) {
@@ -356,7 +356,7 @@ fn kill(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         }
     }
     reply.count(end_connections(session, &filter, skips_self));
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn end_connections(session: &mut Session, filter: &Filter, skips_self: bool) -> usize {
@@ -398,7 +398,7 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         }
     }
     reply.verbatim(&text);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// One line about a client, with the fields of Redis; those without a meaning here are 0.

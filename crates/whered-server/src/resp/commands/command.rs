@@ -7,14 +7,15 @@
 //! Invariant: this file knows the session that a handler takes, and no handler.
 
 use super::arguments::wrong_arity;
+use super::effect::Effect;
 use super::key_spec::{Access, Channels, KeySpec};
 use super::named::Named;
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Failure, Reply};
 use crate::resp::session::Session;
 
-/// What a handler gives: its reply is written, or an error is to be.
-pub(super) type Outcome = Result<(), Failure>;
+/// What a handler gives: its reply is written, or an error is to be and nothing was changed.
+pub(super) type Outcome = Result<Effect, Failure>;
 pub(super) type Handler = fn(&mut Session, Args<'_>, &mut Reply) -> Outcome;
 
 /// One command, defined once.
@@ -188,7 +189,7 @@ impl Command {
         if self.arity < 0 { count >= wanted } else { count == wanted }
     }
 
-    pub(super) fn check_arity(&self, count: usize) -> Outcome {
+    pub(super) fn check_arity(&self, count: usize) -> Result<(), Failure> {
         if self.takes(count) { Ok(()) } else { Err(wrong_arity(self.name)) }
     }
 }

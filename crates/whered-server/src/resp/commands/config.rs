@@ -4,7 +4,7 @@
 //! them or none.
 
 use super::parameters::{PARAMETERS, Parameter};
-use super::{Action, Command, Failure, Flag, OPERATOR, Outcome, cut, wrong_arity};
+use super::{Action, Command, Effect, Failure, Flag, OPERATOR, Outcome, cut, wrong_arity};
 use crate::resp::glob;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -40,7 +40,7 @@ const CONFIG: &[Command] = &[
         since: "5.0.0",
         action: Action::Run(|_, _, reply| {
             super::introspection::help("CONFIG", CONFIG, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CONFIG_COMMAND
     },
@@ -51,7 +51,7 @@ const CONFIG: &[Command] = &[
             session.shared.counters.reset();
             session.shared.statistics.reset();
             reply.ok();
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CONFIG_COMMAND
     },
@@ -85,7 +85,7 @@ fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.bulk(name);
         reply.bulk((parameter.get)(session).as_bytes());
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -128,5 +128,5 @@ fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         }
     }
     reply.ok();
-    Ok(())
+    Ok(Effect::Unchanged)
 }

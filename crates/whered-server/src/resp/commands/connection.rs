@@ -9,8 +9,8 @@ use whered_engine::DATABASE_COUNT;
 
 use super::introspection::REDIS_VERSION;
 use super::{
-    Action, Channels, Command, Failure, Flag, InTransaction, Members, Outcome, SYNTAX_ERROR,
-    WhenFull, integer, number, transaction, wrong_arity,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, Outcome,
+    SYNTAX_ERROR, WhenFull, integer, number, transaction, wrong_arity,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
@@ -51,7 +51,7 @@ pub(super) const COMMANDS: &[Command] = &[
         summary: "Returns the message",
         action: Action::Run(|_, args, reply| {
             reply.bulk(args.at(1));
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CONNECTION
     },
@@ -83,7 +83,7 @@ pub(super) const COMMANDS: &[Command] = &[
         action: Action::Run(|session, _, reply| {
             session.closing = true;
             reply.ok();
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CONNECTION
     },
@@ -117,7 +117,7 @@ pub(super) const COMMANDS: &[Command] = &[
             reply.array(2);
             reply.bulk((micros / 1_000_000).to_string().as_bytes());
             reply.bulk((micros % 1_000_000).to_string().as_bytes());
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..CONNECTION
     },
@@ -136,7 +136,7 @@ fn ping(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         2 => reply.bulk(args.at(1)),
         _ => return Err(wrong_arity("ping")),
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn select(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -154,7 +154,7 @@ fn select(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     }
     session.client.number.store(session.number, Ordering::Relaxed);
     reply.ok();
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn reset(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -169,7 +169,7 @@ fn reset(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     session.client.set_words(|words| words.name.clear());
     set_protocol(session, reply, Protocol::Resp2);
     reply.simple("RESET");
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn auth(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -186,11 +186,11 @@ fn auth(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     };
     authenticate(session, user, password)?;
     reply.ok();
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// Makes the connection a user's, if the password is right.
-fn authenticate(session: &mut Session, user: &[u8], password: &[u8]) -> Outcome {
+fn authenticate(session: &mut Session, user: &[u8], password: &[u8]) -> Result<(), Failure> {
     let Some(user) = session.shared.users.login(user, password) else {
         return Err(Failure::text("WRONGPASS invalid username-password pair or user is disabled."));
     };
@@ -243,7 +243,7 @@ fn hello(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         set_protocol(session, reply, protocol);
     }
     greet(session, reply);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn set_protocol(session: &Session, reply: &mut Reply, protocol: Protocol) {
@@ -273,7 +273,7 @@ fn greet(session: &Session, reply: &mut Reply) {
 }
 
 /// Whether a word can stand in a line of `CLIENT LIST`.
-pub(super) fn check_client_name(name: &[u8]) -> Outcome {
+pub(super) fn check_client_name(name: &[u8]) -> Result<(), Failure> {
     if name.iter().all(u8::is_ascii_graphic) {
         return Ok(());
     }

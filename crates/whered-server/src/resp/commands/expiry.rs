@@ -5,8 +5,8 @@
 use whered_engine::ExpiryCondition;
 
 use super::{
-    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
-    WhenFull, cut, integer,
+    Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
+    Outcome, WhenFull, cut, integer,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -157,7 +157,7 @@ fn expire(session: &mut Session, args: Args<'_>, reply: &mut Reply, time: Time) 
     let written = keyspace.set_expiry(session.number, args.at(1), at_millis, condition)?;
     reply.hold(written.ticket);
     reply.count(usize::from(written.value));
-    Ok(())
+    Ok(Effect::changed_if(written.value))
 }
 
 fn read_condition(args: Args<'_>) -> Result<ExpiryCondition, Failure> {
@@ -191,7 +191,7 @@ fn persist(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
     let written = session.engine().keyspace().persist(session.number, args.at(1))?;
     reply.hold(written.ticket);
     reply.count(usize::from(written.value));
-    Ok(())
+    Ok(Effect::changed_if(written.value))
 }
 
 fn remaining(
@@ -213,5 +213,5 @@ fn remaining(
         }
     };
     reply.integer(value);
-    Ok(())
+    Ok(Effect::Unchanged)
 }

@@ -8,8 +8,8 @@ use serde_json::Value;
 use whered_engine::feeds::{Encoding, Feed, PushError, Upload, UploadStatus};
 
 use super::{
-    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
-    SYNTAX_ERROR, WhenFull, integer, name, named, no_such,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Outcome, SYNTAX_ERROR, WhenFull, integer, name, named, no_such,
 };
 use crate::feeds::describe;
 use crate::resp::protocol::Args;
@@ -122,7 +122,7 @@ fn push(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     reply.hold_spool(feed.number(), pushed.ticket);
     if feed.syncs_first() {
         reply.integer(pushed.id as i64);
-        return Ok(());
+        return Ok(Effect::Unchanged);
     }
     // The configuration has loosened what a number alone says.
     reply.map(2);
@@ -130,7 +130,7 @@ fn push(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.bulk(field.as_bytes());
         reply.integer(value as i64);
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn refused(error: &PushError) -> Failure {
@@ -169,19 +169,19 @@ fn status(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
             reply.bulk(reason.as_bytes());
         }
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn list(session: &mut Session, _args: Args<'_>, reply: &mut Reply) -> Outcome {
     let names = session.engine().feeds().iter().map(|feed| feed.name());
     named::write_shown(session, NameKind::Feed, names, reply);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let description = describe(feed(session, args.at(1))?);
     write_value(reply, &description);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// A description as a reply: objects as maps, fractions as text.

@@ -3,13 +3,13 @@
 //! Not for: searches (`geosearch`). The order of the checks is that of Redis 7.0.15, because a
 //! request with two mistakes gets the error of the first one found.
 
-use whered_engine::AddCondition;
 use whered_engine::geo::{Cell, Place};
+use whered_engine::{AddCondition, Added};
 
 use super::look_up::look_up;
 use super::{
-    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
-    SYNTAX_ERROR, WhenFull, float,
+    Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
+    Outcome, SYNTAX_ERROR, WhenFull, float,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -101,8 +101,9 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         }
     };
     reply.hold(written.ticket);
-    reply.count(written.value.added + if count_moved { written.value.moved } else { 0 });
-    Ok(())
+    let Added { added, moved } = written.value;
+    reply.count(added + if count_moved { moved } else { 0 });
+    Ok(Effect::changed_if(added + moved > 0))
 }
 
 /// The index behind the options of `GEOADD`, where its points begin.
@@ -142,7 +143,7 @@ fn distance(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
         Some(meters) => reply.distance(meters / unit_meters),
         None => reply.null(),
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn geohash(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -154,7 +155,7 @@ fn geohash(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
             None => reply.null(),
         }
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn positions(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -166,7 +167,7 @@ fn positions(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcom
             None => reply.null_array(),
         }
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// A place as an array of longitude and latitude.

@@ -12,7 +12,7 @@ use whered_engine::{Engine, Ordered};
 
 use super::found::Beside;
 use super::geo::{place, unit_meters};
-use super::{Failure, Outcome, SYNTAX_ERROR, address, cut, integer, name, number};
+use super::{Failure, SYNTAX_ERROR, address, cut, integer, name, number};
 use crate::resp::protocol::Args;
 
 /// Edges that go from end to end of a polygon and lie close to each other everywhere leave no whole
@@ -96,7 +96,7 @@ impl<'a> Reader<'a, '_> {
         Ok(asked)
     }
 
-    fn read_start(&self, asked: &mut Asked<'a>) -> Outcome {
+    fn read_start(&self, asked: &mut Asked<'a>) -> Result<(), Failure> {
         match self.form.start {
             Start::Options if self.form.storing == Storing::Always => {
                 asked.store = Some(self.args.at(1));
@@ -234,7 +234,7 @@ impl<'a> Reader<'a, '_> {
         Err(SYNTAX_ERROR)
     }
 
-    fn read_circle(&self, asked: &mut Asked<'_>, at: usize) -> Outcome {
+    fn read_circle(&self, asked: &mut Asked<'_>, at: usize) -> Result<(), Failure> {
         let need = Failure::text("ERR need numeric radius");
         let radius = number::float(self.args.at(at)).ok_or(need)?;
         if radius < 0.0 {
@@ -245,7 +245,7 @@ impl<'a> Reader<'a, '_> {
         Ok(())
     }
 
-    fn read_box(&self, asked: &mut Asked<'_>, at: usize) -> Outcome {
+    fn read_box(&self, asked: &mut Asked<'_>, at: usize) -> Result<(), Failure> {
         let need = Failure::text("ERR need numeric width");
         let width = number::float(self.args.at(at)).ok_or(need)?;
         let need = Failure::text("ERR need numeric height");
@@ -289,7 +289,7 @@ impl<'a> Reader<'a, '_> {
         Ok(2 + 2 * count)
     }
 
-    fn check(&self, asked: &Asked<'_>) -> Outcome {
+    fn check(&self, asked: &Asked<'_>) -> Result<(), Failure> {
         if asked.store.is_some()
             && (asked.beside.distance || asked.beside.hash || asked.beside.place)
         {

@@ -13,8 +13,8 @@ use super::found;
 use super::geo_area::{Asked, Form, Reader, Start, Storing};
 use super::geo_later::{self, Begun, Later};
 use super::{
-    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Named,
-    Outcome, WRONG_KIND, WhenFull,
+    Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
+    Named, Outcome, WRONG_KIND, WhenFull,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -180,7 +180,7 @@ fn run(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -> 
         let reasons = engine.explain_near(session.number, source, &search);
         reply.bulk(reasons.to_string().as_bytes());
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn store(session: &Session, reply: &mut Reply, destination: &[u8], stored: &Stored) -> Outcome {
@@ -190,7 +190,7 @@ fn store(session: &Session, reply: &mut Reply, destination: &[u8], stored: &Stor
     let written = keyspace.store_scores(session.number, destination, &scores)?;
     reply.hold(written.ticket);
     reply.count(scores.len());
-    Ok(())
+    Ok(Effect::changed_if(written.value))
 }
 
 /// What a key gets of what a search of points has found.

@@ -9,8 +9,8 @@ use whered_engine::{DATABASE_COUNT, HealthOverride, Probed, Site};
 
 use super::introspection::REDIS_VERSION;
 use super::{
-    Action, Channels, Command, Entry, Flag, InTransaction, Members, NameKind, Named, Outcome,
-    WhenFull,
+    Action, Channels, Command, Effect, Entry, Flag, InTransaction, Members, NameKind, Named,
+    Outcome, WhenFull,
 };
 use crate::resp::memory::resident_bytes;
 use crate::resp::protocol::Args;
@@ -75,7 +75,7 @@ fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         }
     }
     reply.verbatim(text.as_bytes());
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// A line for each pool: its sites, and what they are.

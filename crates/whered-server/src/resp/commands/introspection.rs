@@ -4,7 +4,7 @@
 use super::acl::categories;
 use super::key_spec::range_of;
 use super::{
-    Access, Action, Channels, Command, CommandTable, Failure, Flag, InTransaction, Members,
+    Access, Action, Channels, Command, CommandTable, Effect, Failure, Flag, InTransaction, Members,
     Outcome, SYNTAX_ERROR, WhenFull,
 };
 use crate::resp::glob;
@@ -48,7 +48,7 @@ const COMMAND: &[Command] = &[
         summary: "Returns the number of commands",
         action: Action::Run(|session, _, reply| {
             reply.count(session.shared.commands.all().count());
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..SERVER
     },
@@ -91,7 +91,7 @@ const COMMAND: &[Command] = &[
         since: "5.0.0",
         action: Action::Run(|_, _, reply| {
             help("COMMAND", COMMAND, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..SERVER
     },
@@ -111,7 +111,7 @@ const COMMAND: &[Command] = &[
                     None => reply.null(),
                 }
             }
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..SERVER
     },
@@ -130,7 +130,7 @@ fn every_command(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outco
     let table = session.shared.commands;
     reply.array(table.all().count());
     table.all().for_each(|command| write_command(command, reply));
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// A command or, as `container|name`, a subcommand.
@@ -177,7 +177,7 @@ fn docs(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     for command in commands {
         write_docs(command, reply);
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn write_docs(command: &Command, reply: &mut Reply) {
@@ -224,7 +224,7 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let names = || table.all().filter(|command| fits(command));
     reply.array(names().count());
     names().for_each(|command| reply.bulk(command.name.as_bytes()));
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn get_keys(table: &CommandTable, args: Args<'_>, reply: &mut Reply, with_flags: bool) -> Outcome {
@@ -258,7 +258,7 @@ fn get_keys(table: &CommandTable, args: Args<'_>, reply: &mut Reply, with_flags:
         reply.set(flags.len());
         flags.iter().for_each(|flag| reply.simple(flag));
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// The answer of `HELP`: one line for a subcommand and one for what it does.

@@ -13,9 +13,9 @@ use whered_engine::mmdb::{FieldPath, MmdbError, RecordId};
 use whered_engine::{Generation, NamedDatabase};
 
 use super::{
-    Action, Channels, Command, Failure, Flag, InTransaction, Members, NOT_AN_INTEGER, NameKind,
-    Named, Outcome, SYNTAX_ERROR, WhenFull, address, explained, name, named, no_such, number,
-    wrong_arity,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NOT_AN_INTEGER,
+    NameKind, Named, Outcome, SYNTAX_ERROR, WhenFull, address, explained, name, named, no_such,
+    number, wrong_arity,
 };
 use crate::databases::{self, PAGE_NETWORKS, PAGE_NETWORKS_MAX};
 use crate::resp::protocol::Args;
@@ -66,7 +66,7 @@ pub(super) const COMMANDS: &[Command] = &[
             let generation = session.engine().generation();
             let names = generation.databases().iter().map(|named| &*named.name);
             named::write_shown(session, NameKind::Database, names, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..IP
     },
@@ -123,7 +123,7 @@ fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         let reasons = session.engine().explain_ip(&named.name, address);
         let reasons = reasons.map_err(|error| Failure::made(format!("ERR {error}")))?;
         reply.bulk(reasons.to_string().as_bytes());
-        return Ok(());
+        return Ok(Effect::Unchanged);
     }
     let paths: Vec<FieldPath> = args.from(3).map(path).collect::<Result<_, _>>()?;
     write_record(named, address, &paths, reply)
@@ -156,7 +156,7 @@ fn get_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
             reply.error(&failure);
         }
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn network(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -165,7 +165,7 @@ fn network(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
     let found = named.answer(address(args.at(2))?);
     let found = found.map_err(|error| unreadable(named, &error))?;
     reply.bulk(found.prefix.to_string().as_bytes());
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn write_record(
@@ -175,7 +175,8 @@ fn write_record(
     reply: &mut Reply,
 ) -> Outcome {
     let found = named.answer(address).map_err(|error| unreadable(named, &error))?;
-    write_found(named, found.record, paths, reply).map_err(|error| unreadable(named, &error))
+    write_found(named, found.record, paths, reply).map_err(|error| unreadable(named, &error))?;
+    Ok(Effect::Unchanged)
 }
 
 /// A record as JSON, or its fields.
@@ -216,7 +217,7 @@ fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
             number => reply.integer(number.as_i64().unwrap_or(i64::MAX)),
         }
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// Where a page begins: the address as it was given out, whatever range it is in.
@@ -278,7 +279,7 @@ fn within(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     }
     reply.array(given);
     reply.out.extend_from_slice(&networks.out);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn write_fields(

@@ -8,8 +8,8 @@ use std::hash::{BuildHasher, RandomState};
 use whered_engine::{DATABASE_COUNT, Kind};
 
 use super::{
-    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, NameKind,
-    Named, Outcome, SYNTAX_ERROR, WhenFull, integer, number,
+    Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
+    NameKind, Named, Outcome, SYNTAX_ERROR, WhenFull, integer, number,
 };
 use crate::resp::glob;
 use crate::resp::protocol::Args;
@@ -42,7 +42,7 @@ pub(super) const COMMANDS: &[Command] = &[
         summary: "Returns the number of keys",
         action: Action::Run(|session, _, reply| {
             reply.count(session.engine().keyspace().len(session.number));
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..KEYS
     },
@@ -162,7 +162,7 @@ pub(super) const COMMANDS: &[Command] = &[
         action: Action::Run(|session, args, reply| {
             let kind = session.engine().keyspace().kind(session.number, args.at(1));
             reply.simple(kind.map_or("none", kind_name));
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..KEYS
     },
@@ -183,27 +183,36 @@ pub(super) const COMMANDS: &[Command] = &[
 
 fn delete(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let keyspace = session.engine().keyspace();
-    let written = if args.len() == 2 {
-        keyspace.delete_keys(session.number, &[args.at(1)])?
-    } else {
-        let keys: Vec<&[u8]> = args.from(1).collect();
-        keyspace.delete_keys(session.number, &keys)?
-    };
+    if args.len() == 2 {
+        let written = keyspace.delete_keys(session.number, &[args.at(1)])?;
+        reply.hold(written.ticket);
+        reply.count(written.value);
+        return Ok(Effect::changed_if(written.value > 0));
+    }
+    let keys: Vec<&[u8]> = args.from(1).collect();
+    let mut removed = Vec::new();
+    let written = keyspace.delete_each_key(session.number, &keys, |key| {
+        // Whoever watches from now on finds the key removed.
+        if !session.shared.watches.is_empty() {
+            removed.push(key);
+        }
+    })?;
+    removed.iter().for_each(|key| session.shared.watches.mark(session.number, key));
     reply.hold(written.ticket);
     reply.count(written.value);
-    Ok(())
+    Ok(if written.value > 0 { Effect::Reported } else { Effect::Unchanged })
 }
 
 fn exists(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let keyspace = session.engine().keyspace();
     reply.count(args.from(1).filter(|key| keyspace.exists(session.number, key)).count());
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn touch(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let keyspace = session.engine().keyspace();
     reply.count(args.from(1).filter(|key| keyspace.touch(session.number, key)).count());
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// What `TYPE` says.
@@ -221,7 +230,7 @@ fn random_key(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome 
         Some(key) => reply.bulk(&key),
         None => reply.null(),
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn swap(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -235,10 +244,17 @@ fn swap(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         let number = usize::try_from(index).ok().filter(|number| *number < DATABASE_COUNT);
         number.ok_or(Failure::text("ERR DB index is out of range"))
     };
-    let written = session.engine().keyspace().swap_numbers(number(first)?, number(second)?)?;
+    let (first, second) = (number(first)?, number(second)?);
+    let keyspace = session.engine().keyspace();
+    let written = keyspace.swap_numbers(first, second)?;
     reply.hold(written.ticket);
     reply.ok();
-    Ok(())
+    if first == second {
+        return Ok(Effect::Unchanged);
+    }
+    let watches = &session.shared.watches;
+    watches.mark_swapped([first, second], |number, key| keyspace.exists(number, key));
+    Ok(Effect::Reported)
 }
 
 fn flush(
@@ -256,7 +272,8 @@ fn flush(
     let written = session.engine().keyspace().flush(number)?;
     reply.hold(written.ticket);
     reply.ok();
-    Ok(())
+    // EXEC finds out by itself which watched keys have gone.
+    Ok(Effect::Changed)
 }
 
 fn keys(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -264,7 +281,7 @@ fn keys(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     keys.retain(|key| glob::matches(args.at(1), key) && session.user.may_touch(key));
     reply.array(keys.len());
     keys.iter().for_each(|key| reply.bulk(key));
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -299,5 +316,5 @@ fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     reply.bulk(next.to_string().as_bytes());
     reply.array(keys.len());
     keys.iter().for_each(|(key, _)| reply.bulk(key));
-    Ok(())
+    Ok(Effect::Unchanged)
 }

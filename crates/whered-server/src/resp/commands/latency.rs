@@ -3,7 +3,7 @@
 
 use whered_engine::store::Histogram;
 
-use super::{Action, Command, Entry, OPERATOR, Outcome};
+use super::{Action, Command, Effect, Entry, OPERATOR, Outcome};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -29,7 +29,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Shows what LATENCY can do",
         action: Action::Run(|_, _, reply| {
             super::introspection::help("LATENCY", SUBCOMMANDS, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..LATENCY
     },
@@ -50,7 +50,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Returns no event: none is monitored",
         action: Action::Run(|_, _, reply| {
             reply.array(0);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..LATENCY
     },
@@ -59,7 +59,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Returns no event: none is monitored",
         action: Action::Run(|_, _, reply| {
             reply.array(0);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..LATENCY
     },
@@ -70,7 +70,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Returns how many events were reset, which is none",
         action: Action::Run(|_, _, reply| {
             reply.count(0);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..LATENCY
     },
@@ -110,5 +110,5 @@ fn histogram(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcom
             reply.count(sum as usize);
         }
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }

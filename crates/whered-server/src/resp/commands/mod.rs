@@ -31,6 +31,7 @@ mod client;
 mod command;
 mod config;
 mod connection;
+pub(crate) mod effect;
 mod expiry;
 mod feed;
 mod found;
@@ -79,6 +80,7 @@ use arguments::{
     explained, float, integer, name, no_such, unknown_or_wrong_arity, wrong_arity,
 };
 use command::{Action, Command, Flag, InTransaction, Members, OPERATOR, Outcome, WhenFull};
+use effect::Effect;
 use key_spec::{Access, Channels, KeySpec};
 pub(crate) use look_up::LookedUp;
 use look_up::read_ordered;
@@ -177,22 +179,28 @@ pub(crate) fn must_wait(session: &Session, args: Args<'_>) -> bool {
     !command.has(Flag::NeverPaused) && pause.stops(writes)
 }
 
-/// Runs a command that was admitted, times it, and tells whoever watches its keys.
+/// Runs a command that was admitted, times it, and marks the keys that it has changed.
 fn call(session: &mut Session, entry: &'static Entry, args: Args<'_>, reply: &mut Reply) {
     session.command = entry.command.name;
     let shares_time = entry.short && args.len() <= SHORT_ARGUMENTS && !session.wants_exact_times();
     if let Some((number, duration)) = session.meter.begin(entry.number, shares_time) {
         session.log_run(number, duration);
     }
-    let start = reply.out.len();
     let (Action::Run(handler) | Action::Either(handler, _)) = entry.command.action else {
         return reply.error(&wrong_arity(entry.command.name));
     };
     match handler(session, args, reply) {
-        Ok(()) if entry.writes && !session.shared.watches.is_empty() => {
-            transaction::touch(session, entry, args, &reply.out[start..]);
+        Ok(Effect::Unchanged) => {}
+        Ok(effect) => {
+            debug_assert!(
+                entry.writes,
+                "'{}' is no write and has changed data",
+                entry.command.name
+            );
+            if effect == Effect::Changed && !session.shared.watches.is_empty() {
+                mark_written_keys(session, entry.command, args);
+            }
         }
-        Ok(()) => {}
         Err(failure) => {
             count_error(session, entry.command.name.as_bytes(), &failure);
             session.meter.note_failed(entry.number);
@@ -207,6 +215,16 @@ fn call(session: &mut Session, entry: &'static Entry, args: Args<'_>, reply: &mu
         let duration = session.meter.end(entry.number);
         if !entry.command.has(Flag::NoSlowlog) {
             session.log_if_slow(duration, args);
+        }
+    }
+}
+
+/// Marks every key that a request names for writing as changed.
+#[cold]
+fn mark_written_keys(session: &Session, command: &'static Command, args: Args<'_>) {
+    for (key, access) in command.keys_of(args) {
+        if access.writes() {
+            session.shared.watches.mark(session.number, key);
         }
     }
 }

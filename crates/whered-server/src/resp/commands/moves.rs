@@ -73,7 +73,7 @@ impl Moves<'_> {
         self.points.len()
     }
 
-    /// Makes them, counts and times them, and tells whoever watches the key.
+    /// Makes them, counts and times them, and marks the key if one of them has changed it.
     pub(crate) fn run(&self, session: &mut Session) -> Moved {
         let entry = self.entry;
         session.command = entry.command.name;
@@ -100,10 +100,14 @@ impl Moves<'_> {
         let keyspace = shared.engine.keyspace();
         let mut is_new = Vec::with_capacity(self.points.len());
         let (number, always) = (session.number, AddCondition::Always);
-        let note = |inserted| is_new.push(inserted == Inserted::New);
+        let mut is_changed = false;
+        let note = |inserted| {
+            is_new.push(inserted == Inserted::New);
+            is_changed |= inserted != Inserted::Unchanged;
+        };
         let ticket = keyspace.add_each_point(number, self.key, &self.points, always, note)?;
-        if !shared.watches.is_empty() {
-            shared.watches.touch(number, self.key);
+        if is_changed {
+            session.shared.watches.mark(number, self.key);
         }
         Ok((ticket, is_new))
     }

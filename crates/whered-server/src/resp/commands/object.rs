@@ -5,8 +5,8 @@
 use whered_engine::Value;
 
 use super::{
-    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
-    SYNTAX_ERROR, WhenFull, integer,
+    Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
+    Outcome, SYNTAX_ERROR, WhenFull, integer,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -73,7 +73,7 @@ const OBJECT: &[Command] = &[
                 Some(encoding) => reply.bulk(encoding.as_bytes()),
                 None => reply.null(),
             }
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..OBJECT_COMMAND
     },
@@ -84,7 +84,7 @@ const OBJECT: &[Command] = &[
         action: Action::Run(|session, args, reply| {
             if !session.engine().keyspace().exists(session.number, args.at(2)) {
                 reply.null();
-                return Ok(());
+                return Ok(Effect::Unchanged);
             }
             Err(Failure::text(
                 "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please \
@@ -105,7 +105,7 @@ const OBJECT: &[Command] = &[
         since: "6.2.0",
         action: Action::Run(|_, _, reply| {
             super::introspection::help("OBJECT", OBJECT, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..OBJECT_COMMAND
     },
@@ -117,7 +117,7 @@ const OBJECT: &[Command] = &[
                 Some(seconds) => reply.count(seconds as usize),
                 None => reply.null(),
             }
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..OBJECT_COMMAND
     },
@@ -130,7 +130,7 @@ const OBJECT: &[Command] = &[
                 Some(count) => reply.integer(count),
                 None => reply.null(),
             }
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..OBJECT_COMMAND
     },
@@ -149,7 +149,7 @@ const MEMORY: &[Command] = &[
         since: "4.0.0",
         action: Action::Run(|_, _, reply| {
             super::introspection::help("MEMORY", MEMORY, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..OBJECT_COMMAND
     },
@@ -188,5 +188,5 @@ fn usage(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         Some(bytes) => reply.count(bytes),
         None => reply.null(),
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }

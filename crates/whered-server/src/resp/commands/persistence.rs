@@ -3,7 +3,7 @@
 //! A snapshot takes the place of both of Redis's files: it makes a start fast and the journal
 //! short. So `BGREWRITEAOF` asks for one, too.
 
-use super::{Action, Command, InTransaction, OPERATOR, Outcome, SYNTAX_ERROR};
+use super::{Action, Command, Effect, InTransaction, OPERATOR, Outcome, SYNTAX_ERROR};
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Failure, Reply};
 use crate::resp::session::Session;
@@ -47,7 +47,7 @@ pub(super) const COMMANDS: &[Command] = &[
         cost: "O(1)",
         action: Action::Run(|session, _, reply| {
             reply.integer((session.engine().snapshot_status().last_millis / 1000) as i64);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..OF_REDIS
     },
@@ -73,7 +73,7 @@ fn ask(session: &Session, reply: &mut Reply, started: &str) -> Outcome {
         Ok(()) => reply.simple(started),
         Err(reason) => return Err(Failure::made(format!("ERR {reason}"))),
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn save(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -81,7 +81,7 @@ fn save(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
         Ok(_) => reply.ok(),
         Err(error) => return Err(Failure::made(format!("ERR {error}"))),
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn backup(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -94,5 +94,5 @@ fn backup(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         }
         Err(error) => return Err(Failure::made(format!("ERR {error}"))),
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }

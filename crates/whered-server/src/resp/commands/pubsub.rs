@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Action, Channels, Command, Flag, InTransaction, Members, Outcome, WhenFull};
+use super::{Action, Channels, Command, Effect, Flag, InTransaction, Members, Outcome, WhenFull};
 use crate::resp::protocol::Args;
 use crate::resp::pubsub::By;
 use crate::resp::reply::Reply;
@@ -108,7 +108,7 @@ const SUBCOMMANDS: &[Command] = &[
             channels.retain(|channel| session.user.may_use_channel(channel, false));
             reply.array(channels.len());
             channels.iter().for_each(|channel| reply.bulk(channel));
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..PUBSUB
     },
@@ -121,7 +121,7 @@ const SUBCOMMANDS: &[Command] = &[
         since: "6.2.0",
         action: Action::Run(|_, _, reply| {
             super::introspection::help("PUBSUB", SUBCOMMANDS, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..PUBSUB
     },
@@ -133,7 +133,7 @@ const SUBCOMMANDS: &[Command] = &[
         since: "2.8.0",
         action: Action::Run(|session, _, reply| {
             reply.count(session.shared.pubsub.pattern_count());
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..PUBSUB
     },
@@ -148,7 +148,7 @@ const SUBCOMMANDS: &[Command] = &[
                 reply.bulk(channel);
                 reply.count(session.shared.pubsub.listener_count(channel));
             }
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..PUBSUB
     },
@@ -165,7 +165,7 @@ fn publish(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
         session.client.take_post(usize::MAX, |message| reply.pushed(message));
     }
     reply.count(count);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn subscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By) -> Outcome {
@@ -177,7 +177,7 @@ fn subscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By) -
         session.note_subscriptions();
         confirm(session, reply, by, "subscribe", Some(name));
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn unsubscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By) -> Outcome {
@@ -198,7 +198,7 @@ fn unsubscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By)
     if names.is_empty() {
         confirm(session, reply, by, "unsubscribe", None);
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// What a connection is told about one name: the deed, the name, and how many names it has left.

@@ -22,8 +22,8 @@ use whered_engine::{Edition, NamedRuleset, Ticket};
 
 use super::cidr::remark;
 use super::{
-    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
-    SYNTAX_ERROR, WhenFull, address, name, no_such,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Outcome, SYNTAX_ERROR, WhenFull, address, name, no_such,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -92,7 +92,7 @@ pub(super) const COMMANDS: &[Command] = &[
         action: Action::Run(|session, args, reply| {
             let (ruleset, _) = named(session, args)?.edition().to_ruleset();
             reply.verbatim(text::write(&ruleset).as_bytes());
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..RULES
     },
@@ -128,7 +128,7 @@ pub(super) const COMMANDS: &[Command] = &[
             let generation = session.engine().generation();
             let names = generation.rulesets().iter().map(|named| &*named.name);
             super::named::write_shown(session, NameKind::Ruleset, names, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..RULES
     },
@@ -203,7 +203,7 @@ pub(super) const COMMANDS: &[Command] = &[
 fn finish(reply: &mut Reply, ticket: Ticket) -> Outcome {
     reply.hold(ticket);
     reply.ok();
-    Ok(())
+    Ok(Effect::Changed)
 }
 
 fn find(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -214,7 +214,7 @@ fn find(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     }
     let decision = edition.find(&packet, bytes, session.engine().prefix_sets());
     write_decision(&edition, &decision, reply);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn find_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -248,7 +248,7 @@ fn find_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcom
             (None, []) => reply.null(),
         }
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// What follows a packet's words: each packet begins with its `SRC`.
@@ -281,7 +281,7 @@ fn explain(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
     }
     let reasons = ruleset.edition().explain(&packet, session.engine().prefix_sets());
     reply.verbatim(reasons.as_bytes());
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -296,7 +296,7 @@ fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
             other => reply.bulk(other.to_string().as_bytes()),
         }
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// `policy` with packets and bytes, and `rules` with number, packets and bytes of each in order.
@@ -323,7 +323,7 @@ fn counters(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
         write(reply, count.packets);
         write(reply, count.bytes);
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// The format of a text; `None`: its first line tells it.
@@ -346,7 +346,7 @@ fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     remark_on_host_bits("RULES.SET", text);
     reply.hold(written.ticket);
     reply.count(written.value.rules);
-    Ok(())
+    Ok(Effect::Changed)
 }
 
 /// Logs that a prefix such as `10.0.0.1/8` is taken as `10.0.0.0/8`.
@@ -378,7 +378,7 @@ fn insert(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     remark_on_host_bits("RULES.INSERT", rule);
     reply.hold(written.ticket);
     reply.count(written.value as usize);
-    Ok(())
+    Ok(Effect::Changed)
 }
 
 fn reload(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -394,7 +394,7 @@ fn reload(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         .reload_ruleset(&named.name)
         .map_err(|failure| Failure::made(format!("ERR {failure}; the old rules serve on")))?;
     reply.ok();
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn named(session: &Session, args: Args<'_>) -> Result<Arc<NamedRuleset>, Failure> {

@@ -5,7 +5,9 @@
 //! that must be an error that it hands to its caller, since anything else makes it ask again for ever.
 //! `SCRIPT FLUSH` and `FUNCTION FLUSH` are what libraries and test harnesses start with.
 
-use super::{Action, Channels, Command, Failure, Flag, InTransaction, Members, Outcome, WhenFull};
+use super::{
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, Outcome, WhenFull,
+};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -142,7 +144,7 @@ const FUNCTION: &[Command] = &[
         since: "7.0.0",
         action: Action::Run(|_, _, reply| {
             super::introspection::help("FUNCTION", FUNCTION, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..SCRIPTING
     },
@@ -205,7 +207,7 @@ const SCRIPT: &[Command] = &[
         action: Action::Run(|_, args, reply| {
             reply.array(args.len() - 2);
             args.from(2).for_each(|_| reply.integer(0));
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..SCRIPTING
     },
@@ -226,7 +228,7 @@ const SCRIPT: &[Command] = &[
         since: "5.0.0",
         action: Action::Run(|_, _, reply| {
             super::introspection::help("SCRIPT", SCRIPT, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..SCRIPTING
     },
@@ -284,7 +286,7 @@ fn list(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         at += 1;
     }
     reply.array(0);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn flush(args: Args<'_>, reply: &mut Reply, otherwise: Failure) -> Outcome {
@@ -297,5 +299,5 @@ fn flush(args: Args<'_>, reply: &mut Reply, otherwise: Failure) -> Outcome {
         return Err(otherwise);
     }
     reply.ok();
-    Ok(())
+    Ok(Effect::Unchanged)
 }

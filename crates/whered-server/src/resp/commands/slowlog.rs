@@ -1,7 +1,7 @@
 //! `SLOWLOG`: the commands that took long, newest first.
 //! Not for: what is entered and how it is cut (`resp/slowlog`), nor for timing (`resp/statistics`).
 
-use super::{Action, Command, Failure, OPERATOR, Outcome, number};
+use super::{Action, Command, Effect, Failure, OPERATOR, Outcome, number};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -36,7 +36,7 @@ const SUBCOMMANDS: &[Command] = &[
         since: "6.2.0",
         action: Action::Run(|_, _, reply| {
             super::introspection::help("SLOWLOG", SUBCOMMANDS, reply);
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..SLOWLOG
     },
@@ -45,7 +45,7 @@ const SUBCOMMANDS: &[Command] = &[
         summary: "Returns the number of entries",
         action: Action::Run(|session, _, reply| {
             reply.count(session.shared.slowlog.len());
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..SLOWLOG
     },
@@ -56,7 +56,7 @@ const SUBCOMMANDS: &[Command] = &[
         action: Action::Run(|session, _, reply| {
             session.shared.slowlog.clear();
             reply.ok();
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..SLOWLOG
     },
@@ -89,5 +89,5 @@ fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.bulk(entry.address.as_bytes());
         reply.bulk(&entry.client_name);
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }

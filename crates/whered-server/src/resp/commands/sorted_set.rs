@@ -9,8 +9,8 @@ use whered_engine::{Ordered, Value};
 use super::look_up::{Standing, look_up};
 use super::sorted_set_range::ScoreRange;
 use super::{
-    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
-    SYNTAX_ERROR, WRONG_KIND, WhenFull, integer, number, read_ordered,
+    Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
+    Outcome, SYNTAX_ERROR, WRONG_KIND, WhenFull, integer, number, read_ordered,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -45,7 +45,7 @@ pub(super) const COMMANDS: &[Command] = &[
         action: Action::Run(|session, args, reply| {
             read_ordered(session, args.at(1), |members| {
                 reply.count(members.map_or(0, Ordered::len));
-                Ok(())
+                Ok(Effect::Unchanged)
             })
         }),
         ..SORTED_SET
@@ -113,7 +113,7 @@ fn count(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let range = ScoreRange::read(args.at(2), args.at(3))?;
     read_ordered(session, args.at(1), |members| {
         reply.count(members.map_or(0, |members| range.ranks(members).len()));
-        Ok(())
+        Ok(Effect::Unchanged)
     })
 }
 
@@ -126,14 +126,14 @@ fn write_score(reply: &mut Reply, standing: Option<Standing>) {
 
 fn score(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     write_score(reply, look_up(session, args, 1)?[0]);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn scores(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let found = look_up(session, args, args.len() - 2)?;
     reply.array(found.len());
     found.iter().for_each(|standing| write_score(reply, *standing));
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn rank(session: &mut Session, args: Args<'_>, reply: &mut Reply, reverse: bool) -> Outcome {
@@ -146,7 +146,7 @@ fn rank(session: &mut Session, args: Args<'_>, reply: &mut Reply, reverse: bool)
             Some(rank) => reply.count(rank),
             None => reply.null(),
         }
-        Ok(())
+        Ok(Effect::Unchanged)
     })
 }
 
@@ -164,14 +164,14 @@ fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     session.engine().keyspace().read(session.number, args.at(1), |value| {
         let Some(value) = value else {
             write_step(reply, 0, &[], true);
-            return Ok(());
+            return Ok(Effect::Unchanged);
         };
         let members = value.ordered().ok_or(WRONG_KIND)?;
         let step = read_step(args, cursor)?;
         let (next, mut found) = take_step(value, members, &step);
         found.retain(|(member, _)| step.pattern.is_none_or(|p| glob::matches(p, member)));
         write_step(reply, next, &found, value.is_large());
-        Ok(())
+        Ok(Effect::Unchanged)
     })
 }
 

@@ -14,8 +14,8 @@ use whered_engine::Ordered;
 
 use super::sorted_set::SORTED_SET;
 use super::{
-    Access, Action, Command, Failure, Flag, KeySpec, Outcome, SYNTAX_ERROR, WhenFull, integer,
-    number, read_ordered,
+    Access, Action, Command, Effect, Failure, Flag, KeySpec, Outcome, SYNTAX_ERROR, WhenFull,
+    integer, number, read_ordered,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
@@ -172,7 +172,7 @@ fn range(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -
     read_ordered(session, args.at(form.key), |members| {
         let Some(members) = members else {
             reply.array(0);
-            return Ok(());
+            return Ok(Effect::Unchanged);
         };
         match limits.ranks(members, &options) {
             Some(ranks) if options.reverse => {
@@ -181,7 +181,7 @@ fn range(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -
             Some(ranks) => write(members.iter_ranks(ranks), &options, reply),
             None => write(limits.members(members, &options).into_iter(), &options, reply),
         }
-        Ok(())
+        Ok(Effect::Unchanged)
     })
 }
 
@@ -204,7 +204,7 @@ fn store(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let written = keyspace.store_scores(session.number, args.at(1), &scores)?;
     reply.hold(written.ticket);
     reply.count(scores.len());
-    Ok(())
+    Ok(Effect::changed_if(written.value))
 }
 
 fn read_options(args: Args<'_>, form: Form) -> Result<Options, Failure> {

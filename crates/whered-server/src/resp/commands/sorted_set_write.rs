@@ -5,13 +5,13 @@
 
 use std::ops::Range;
 
-use whered_engine::{AddCondition, Increment, Ordered, ScoreRules};
+use whered_engine::{AddCondition, Added, Increment, Ordered, ScoreRules};
 
 use super::sorted_set::SORTED_SET;
 use super::sorted_set_range::{ScoreRange, ranks_between};
 use super::{
-    Access, Action, Command, Failure, Flag, KeySpec, Members, Outcome, SYNTAX_ERROR, WhenFull,
-    float, integer, number,
+    Access, Action, Command, Effect, Failure, Flag, KeySpec, Members, Outcome, SYNTAX_ERROR,
+    WhenFull, float, integer, number,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
@@ -120,7 +120,7 @@ struct Options {
 }
 
 impl Options {
-    fn check(&self, pairs: usize) -> Outcome {
+    fn check(&self, pairs: usize) -> Result<(), Failure> {
         let Options { only_new, only_existing, only_greater, only_less, .. } = *self;
         if only_new && only_existing {
             return Err(Failure::text("ERR XX and NX options at the same time are not compatible"));
@@ -175,21 +175,21 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply, increments: boo
     if !options.increments {
         let written = keyspace.add_scores(session.number, key, &scores, rules)?;
         reply.hold(written.ticket);
-        let moved = if options.counts_moved { written.value.moved } else { 0 };
-        reply.count(written.value.added + moved);
-        return Ok(());
+        let Added { added, moved } = written.value;
+        reply.count(added + if options.counts_moved { moved } else { 0 });
+        return Ok(Effect::changed_if(added + moved > 0));
     }
     let (member, by) = scores[0];
     let written = keyspace.increment(session.number, key, member, by, rules)?;
     reply.hold(written.ticket);
     match written.value {
-        Increment::Score(score) => reply.double(score),
+        Increment::Score(score) | Increment::Unchanged(score) => reply.double(score),
         Increment::Refused => reply.null(),
         Increment::NotANumber => {
             return Err(Failure::text("ERR resulting score is not a number (NaN)"));
         }
     }
-    Ok(())
+    Ok(Effect::changed_if(matches!(written.value, Increment::Score(_))))
 }
 
 fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -202,7 +202,7 @@ fn remove(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     };
     reply.hold(written.ticket);
     reply.count(written.value);
-    Ok(())
+    Ok(Effect::changed_if(written.value > 0))
 }
 
 fn remove_ranks(
@@ -214,7 +214,7 @@ fn remove_ranks(
     let written = session.engine().keyspace().remove_ranks(session.number, args.at(1), choose)?;
     reply.hold(written.ticket);
     reply.count(written.value);
-    Ok(())
+    Ok(Effect::changed_if(written.value > 0))
 }
 
 fn pop(session: &mut Session, args: Args<'_>, reply: &mut Reply, highest: bool) -> Outcome {
@@ -239,5 +239,5 @@ fn pop(session: &mut Session, args: Args<'_>, reply: &mut Reply, highest: bool) 
         reply.bulk(member);
         reply.double(*score);
     }
-    Ok(())
+    Ok(Effect::changed_if(!written.value.is_empty()))
 }

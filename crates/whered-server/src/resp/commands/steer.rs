@@ -10,8 +10,8 @@ use whered_engine::geo::Place;
 use whered_engine::{HealthOverride, Site, Ticket};
 
 use super::{
-    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
-    WhenFull, address, explained, float, name, no_such, wrong_arity,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Outcome, WhenFull, address, explained, float, name, no_such, wrong_arity,
 };
 use crate::health::SiteReport;
 use crate::resp::protocol::Args;
@@ -112,7 +112,7 @@ pub(super) const COMMANDS: &[Command] = &[
 fn finish(reply: &mut Reply, ticket: Ticket) -> Outcome {
     reply.hold(ticket);
     reply.ok();
-    Ok(())
+    Ok(Effect::Changed)
 }
 
 /// A site may stand anywhere on the globe, the poles included.
@@ -128,7 +128,7 @@ fn add(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let written = session.engine().put_site(name(args.at(1))?, site)?;
     reply.hold(written.ticket);
     reply.count(usize::from(written.value));
-    Ok(())
+    Ok(Effect::Changed)
 }
 
 /// The address of a site alone. A port or a zone would not be answered to DNS clients.
@@ -178,7 +178,7 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.array(site.addresses.len());
         site.addresses.iter().for_each(|address| reply.bulk(address.to_string().as_bytes()));
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 /// Each check with what its last probe has found.
@@ -223,7 +223,7 @@ fn steer(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         let reasons = session.engine().explain_steer(pool_name, &client);
         let reasons = reasons.map_err(|error| Failure::made(format!("ERR {error}")))?;
         reply.bulk(reasons.to_string().as_bytes());
-        return Ok(());
+        return Ok(Effect::Unchanged);
     }
     let chosen = generation.steer(index, &client, &session.engine().live());
     let sites = &generation.pools()[index].sites;
@@ -238,5 +238,5 @@ fn steer(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
             names.iter().for_each(|name| reply.bulk(name.as_bytes()));
         }
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }

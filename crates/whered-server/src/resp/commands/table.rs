@@ -12,8 +12,8 @@ use std::sync::Arc;
 use whered_engine::tables::{Cell, Table, TableError};
 
 use super::{
-    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
-    SYNTAX_ERROR, WhenFull, integer, name, named, no_such,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Outcome, SYNTAX_ERROR, WhenFull, integer, name, named, no_such,
 };
 use crate::cells;
 use crate::resp::protocol::Args;
@@ -114,7 +114,7 @@ fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         None => reply.null_array(),
         Some(row) => write_row(reply, width(&table), cells::of_owned(&row)),
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -137,7 +137,7 @@ fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     reply.bulk(next.to_string().as_bytes());
     reply.array(found);
     reply.out.append(&mut rows.out);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn top(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -153,13 +153,13 @@ fn top(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let rows = table.top(column, count, descending).map_err(unanswered)?;
     reply.array(rows.len());
     rows.iter().for_each(|row| write_row(reply, width(&table), cells::of_owned(row)));
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn list(session: &mut Session, _args: Args<'_>, reply: &mut Reply) -> Outcome {
     let tables = session.engine().feeds().tables();
     named::write_shown(session, NameKind::Table, tables.iter().map(|table| table.name()), reply);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -186,7 +186,7 @@ fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         reply.bulk(column.kind.name().as_bytes());
         reply.bulk(part.as_bytes());
     }
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn width(table: &Table) -> usize {

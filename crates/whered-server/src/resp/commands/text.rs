@@ -6,8 +6,8 @@ use whered_engine::{AddCondition, SetText, TextExpiry};
 
 use super::expiry::Time;
 use super::{
-    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
-    SYNTAX_ERROR, WRONG_KIND, WhenFull, integer,
+    Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
+    Outcome, SYNTAX_ERROR, WRONG_KIND, WhenFull, integer,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -58,7 +58,7 @@ fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
             Some(value) => reply.bulk(value.text().ok_or(WRONG_KIND)?),
             None => reply.null(),
         }
-        Ok(())
+        Ok(Effect::Unchanged)
     })
 }
 
@@ -88,12 +88,13 @@ fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let set = SetText { text: args.at(2), condition, expiry, wants_old: options.wants_old };
     let written = keyspace.set_text(session.number, args.at(1), &set)?;
     reply.hold(written.ticket);
+    let is_set = written.value.done;
     match written.value.old {
         Some(old) => reply.bulk(&old),
-        None if written.value.done && !options.wants_old => reply.ok(),
+        None if is_set && !options.wants_old => reply.ok(),
         None => reply.null(),
     }
-    Ok(())
+    Ok(Effect::changed_if(is_set))
 }
 
 fn read_options(args: Args<'_>) -> Result<Options<'_>, Failure> {

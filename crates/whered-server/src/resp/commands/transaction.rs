@@ -4,15 +4,14 @@
 //! Not for: how the queue lies in memory (`resp/transaction`), who is kept out (`resp/gate`).
 //!
 //! The replies of a transaction are one reply: it is held until the last write in it is durable.
-//! Whether a write has changed its keys is told by the command and its reply: what answers `:0`
-//! and only removes or sets a time has changed nothing; all else counts as a change, which may
-//! give up a transaction for nothing and never keeps one that is stale.
+//! Whether a command has changed its keys is what its handler says (`effect`). A key whose time is over,
+//! and one that `FLUSHALL` or `FLUSHDB` has removed, is noticed by `EXEC`.
 
 use std::sync::Arc;
 
 use super::{
-    Access, Action, Channels, Command, Entry, Failure, Flag, InTransaction, KeySpec, Members,
-    Outcome, WhenFull, call,
+    Access, Action, Channels, Command, Effect, Entry, Failure, Flag, InTransaction, KeySpec,
+    Members, Outcome, WhenFull, call,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -49,7 +48,7 @@ pub(super) const COMMANDS: &[Command] = &[
             }
             discard(session);
             reply.ok();
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..TRANSACTION
     },
@@ -73,7 +72,7 @@ pub(super) const COMMANDS: &[Command] = &[
             session.transaction.open();
             session.client.set_queued(Some(0));
             reply.ok();
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..TRANSACTION
     },
@@ -85,7 +84,7 @@ pub(super) const COMMANDS: &[Command] = &[
         action: Action::Run(|session, _, reply| {
             unwatch(session);
             reply.ok();
-            Ok(())
+            Ok(Effect::Unchanged)
         }),
         ..TRANSACTION
     },
@@ -134,69 +133,6 @@ pub(super) fn discard(session: &mut Session) {
     unwatch(session);
 }
 
-/// After a write: raises the flags of whoever watches what it has changed.
-pub(super) fn touch(session: &Session, entry: &Entry, args: Args<'_>, reply: &[u8]) {
-    const CHANGE_NOTHING_WITH_ZERO: [&str; 15] = [
-        "copy",
-        "del",
-        "expire",
-        "expireat",
-        "georadius",
-        "georadiusbymember",
-        "move",
-        "persist",
-        "pexpire",
-        "pexpireat",
-        "renamenx",
-        "unlink",
-        "zrem",
-        "zremrangebyrank",
-        "zremrangebyscore",
-    ];
-    let (watches, name) = (&session.shared.watches, entry.command.name);
-    // A search that stores nothing removes what was there: that is a change.
-    let stores = name.starts_with("georadius");
-    if reply == b":0\r\n" && CHANGE_NOTHING_WITH_ZERO.contains(&name) && !stores {
-        return;
-    }
-    match name {
-        // A key that existed and does not any more is noticed by EXEC itself.
-        "flushall" | "flushdb" => {}
-        // It may name another database, and is rare.
-        "copy" => watches_of_every_number(session, args, 2),
-        "move" => watches_of_every_number(session, args, 1),
-        "swapdb" => watches_of_swapped(session, args),
-        _ => {
-            for (key, _) in entry.command.keys_of(args) {
-                watches.touch(session.number, key);
-            }
-        }
-    }
-}
-
-fn watches_of_every_number(session: &Session, args: Args<'_>, at: usize) {
-    if let Some(key) = args.get(at) {
-        for number in 0..whered_engine::DATABASE_COUNT {
-            session.shared.watches.touch(number, key);
-        }
-    }
-}
-
-/// What the keys' names stand for has changed in both databases, without a word about any key.
-fn watches_of_swapped(session: &Session, args: Args<'_>) {
-    let number = |at: usize| {
-        let index = args.get(at).and_then(super::number::integer)?;
-        usize::try_from(index).ok().filter(|number| *number < whered_engine::DATABASE_COUNT)
-    };
-    // A request that was refused has swapped nothing.
-    if let (Some(one), Some(other)) = (number(1), number(2))
-        && one != other
-    {
-        let keyspace = session.engine().keyspace();
-        session.shared.watches.touch_swapped([one, other], |it, key| keyspace.exists(it, key));
-    }
-}
-
 fn unwatch(session: &mut Session) {
     let shared = Arc::clone(&session.shared);
     session.transaction.unwatch(&shared.watches);
@@ -212,7 +148,7 @@ fn watch(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         session.transaction.watch(&shared.watches, number, key, exists);
     }
     reply.ok();
-    Ok(())
+    Ok(Effect::Unchanged)
 }
 
 fn exec(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -234,7 +170,7 @@ fn exec(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     unwatch(session);
     if stale {
         reply.null_array();
-        return Ok(());
+        return Ok(Effect::Unchanged);
     }
     let start = reply.out.len();
     reply.array(queue.len());
@@ -257,5 +193,5 @@ fn exec(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     reply.hold(written.ticket);
     session.in_exec = false;
     session.command = "exec";
-    Ok(())
+    Ok(Effect::Unchanged)
 }

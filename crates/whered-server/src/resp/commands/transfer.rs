@@ -5,8 +5,8 @@
 use whered_engine::Renamed;
 
 use super::{
-    Access, Action, Channels, Command, Failure, Flag, InTransaction, KeySpec, Members, Outcome,
-    SYNTAX_ERROR, WhenFull, database_number,
+    Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
+    Outcome, SYNTAX_ERROR, WhenFull, database_number,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -94,7 +94,11 @@ fn copy(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let written = keyspace.copy((session.number, from), (to_number, to), replace)?;
     reply.hold(written.ticket);
     reply.count(usize::from(written.value));
-    Ok(())
+    if !written.value {
+        return Ok(Effect::Unchanged);
+    }
+    session.shared.watches.mark(to_number, to);
+    Ok(Effect::Reported)
 }
 
 fn move_key(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -106,21 +110,27 @@ fn move_key(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
     let written = keyspace.move_key(session.number, args.at(1), to_number)?;
     reply.hold(written.ticket);
     reply.count(usize::from(written.value));
-    Ok(())
+    if !written.value {
+        return Ok(Effect::Unchanged);
+    }
+    session.shared.watches.mark(session.number, args.at(1));
+    session.shared.watches.mark(to_number, args.at(1));
+    Ok(Effect::Reported)
 }
 
 fn rename(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     if change_name(session, args, reply, false)? {
         reply.ok();
     }
-    Ok(())
+    // A key may get the name that it has.
+    Ok(Effect::changed_if(args.at(1) != args.at(2)))
 }
 
 fn rename_new(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     // A key's own name is taken as well.
     let renamed = change_name(session, args, reply, true)?;
     reply.count(usize::from(renamed));
-    Ok(())
+    Ok(Effect::changed_if(renamed))
 }
 
 fn change_name(

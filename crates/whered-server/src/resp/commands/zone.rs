@@ -6,8 +6,8 @@
 use whered_engine::{Engine, EngineError, ZoneReport};
 
 use super::{
-    Action, Channels, Command, Failure, Flag, InTransaction, Members, NameKind, Named, Outcome,
-    WhenFull, name, named,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Outcome, WhenFull, name, named,
 };
 use crate::resp::deferred;
 use crate::resp::protocol::Args;
@@ -72,7 +72,7 @@ fn read(
             reply.array(2);
             reply.integer(report.serial.into());
             reply.count(report.records);
-            Ok(())
+            Ok(Effect::Unchanged)
         })
     })
 }
@@ -80,5 +80,5 @@ fn read(
 fn list(session: &mut Session, _args: Args<'_>, reply: &mut Reply) -> Outcome {
     let sources = session.engine().zone_sources();
     named::write_shown(session, NameKind::Zone, sources.iter().map(|source| &*source.name), reply);
-    Ok(())
+    Ok(Effect::Unchanged)
 }
