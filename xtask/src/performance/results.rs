@@ -131,7 +131,7 @@ impl SuiteResult {
     }
 
     fn add_bar(&mut self, measure: &str, wanted: String, verdict: &str) {
-        let is_missed = verdict.starts_with("below") || verdict.starts_with("above");
+        let is_missed = matches!(verdict, "below the bar" | "above the bar" | "missed");
         // Of two engines with the same bar the better one counts.
         match self.bars.iter_mut().find(|bar| bar.measure == measure) {
             Some(bar) => bar.is_missed &= is_missed,

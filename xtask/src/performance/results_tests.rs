@@ -23,7 +23,7 @@ fn bars_of_each_form_are_read() {
         "m",
         &json!({"bars": [
             {"measure": "a", "measured": 1.0, "wanted": "<= 2", "verdict": "met"},
-            {"measure": "b", "measured": 3.0, "owed": 2.0, "at_most": true, "verdict": "above the bar"},
+            {"measure": "b", "measured": 3.0, "owed": 2.0, "at_most": true, "verdict": "missed"},
             {"measure": "c", "measured": null, "wanted": "<= 2", "verdict": "not measured"},
         ]}),
     );

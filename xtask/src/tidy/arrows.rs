@@ -65,7 +65,7 @@ const TABLE: &[(&str, &[&str])] = &[
 /// What packages of `bench/` may use beside the product's crates.
 const BENCH_LIBRARY: &str = "bench/whered-bench";
 
-/// The same by folder, for what lies outside `crates/`. Each library is a package of its own.
+/// Rows by folder, for packages outside `crates/`. Each library is a package of its own.
 const BINDINGS: &[(&str, &[&str])] = &[
     ("bindings/c/maxminddb", &["whered-ip", "whered-mmdb"]),
     ("bindings/c/whered", &["whered-ip", "whered-mmdb"]),
