@@ -1,9 +1,9 @@
-//! `WATCH` beside Debian's redis-server: each write command, with and without effect, aborts the same
-//! transactions.
+//! `WATCH`, compared with Debian's redis-server: each write command, with and without effect, aborts
+//! the same transactions.
 //!
 //! A case is a request of one connection while others watch one key each. The test fails if a write
-//! command that both servers have is without a case, or without one of either kind. Without redis-server
-//! the tests are skipped, unless `WHERED_REQUIRE` contains `peers`.
+//! command that both servers have lacks a case with effect or one without. Without redis-server the
+//! tests are skipped, unless `WHERED_REQUIRE` contains `peers`.
 #![allow(clippy::print_stdout, reason = "the tests say that they were skipped")]
 
 mod support;
@@ -35,10 +35,10 @@ const BEFORE: &[&str] = &[
 const WATCHED: [&str; 8] =
     ["text", "timed", "points", "scores", "single", "result", "missing", "absent"];
 
-/// The numbered databases that are watched.
+/// The numbered databases whose keys are watched.
 const NUMBERS: [&str; 2] = ["0", "1"];
 
-/// Requests by command; those before a last one, separated by `;`, come before the keys are watched.
+/// Requests by command. Of requests separated by `;` only the last one runs under `WATCH`.
 const CASES: &[(&str, &[&str])] = &[
     (
         "copy",

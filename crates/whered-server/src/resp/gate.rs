@@ -1,9 +1,9 @@
-//! The gate: while a transaction runs on one thread, no other thread writes.
+//! A lock for writes in shards: while a transaction runs on one thread, no other thread writes.
 //!
-//! For: `EXEC`, whose commands follow each other without a foreign write between them.
-//! Not for: what one command changes at once (the engine's own locks do that), nor for the journal: the
-//! engine's gate keeps all of a transaction in one entry. Nor for readers: the keyspace keeps those of keys out by itself, those of prefix sets and sites may see a transaction
-//! half done.
+//! For: `EXEC`, whose commands follow each other with no other client's write between them.
+//! Not for: what one command changes at once, which the engine's own locks protect; nor the journal,
+//! since the engine's gate keeps all of a transaction in one entry; nor readers. The keyspace keeps
+//! readers of keys out by itself. Readers of prefix sets and sites may see a part of a transaction.
 //!
 //! ```text
 //! worker 0  [lock 0] ← each write of worker 0 takes it for its own time: no other core touches it
@@ -14,44 +14,44 @@
 //! Each lock has a cache line of its own, so a write pays two atomic operations on a line that its
 //! core already owns; one lock shared by all workers would be passed between the cores at every
 //! write. Invariants: locks are taken in ascending order, so that two transactions cannot wait for
-//! each other; a writer takes its worker's only, and not inside `EXEC`. A write also raises the flags
-//! of watched keys before it gives its lock back: `WATCH` depends on that (`watch`).
+//! each other; a writer takes its worker's only, and not inside `EXEC`. A write also raises the
+//! flags of watched keys before it releases its lock: `WATCH` depends on that (`watch`).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// One lock for each worker.
-pub(crate) struct Gate {
-    lanes: Box<[Lane]>,
+pub(crate) struct WriteGate {
+    shards: Box<[Shard]>,
 }
 
-/// 128 bytes: processors fetch lines in pairs.
+/// One lock, in 128 bytes: processors fetch lines in pairs.
 #[repr(align(128))]
 #[derive(Default)]
-struct Lane(Mutex<()>);
+struct Shard(Mutex<()>);
 
-/// A write, or a transaction, is under way.
-pub(crate) struct Passage<'a> {
+/// Held while a write, or a transaction, runs.
+pub(crate) struct WriteGuard<'a> {
     _held: MutexGuard<'a, ()>,
 }
 
-impl Gate {
-    /// A gate for so many workers.
-    pub(crate) fn new(worker_count: usize) -> Gate {
-        Gate { lanes: (0..worker_count).map(|_| Lane::default()).collect() }
+impl WriteGate {
+    /// Returns a gate for this number of workers.
+    pub(crate) fn new(worker_count: usize) -> WriteGate {
+        WriteGate { shards: (0..worker_count).map(|_| Shard::default()).collect() }
     }
 
-    /// Lets one write of a worker through; it waits while a transaction runs elsewhere.
-    pub(crate) fn pass(&self, worker: usize) -> Passage<'_> {
-        Passage { _held: lock(&self.lanes[worker]) }
+    /// Takes a worker's lock for one write; waits while a transaction runs elsewhere.
+    pub(crate) fn pass(&self, worker: usize) -> WriteGuard<'_> {
+        WriteGuard { _held: lock(&self.shards[worker]) }
     }
 
-    /// Closes the gate for everybody else.
-    pub(crate) fn close(&self) -> Vec<Passage<'_>> {
-        self.lanes.iter().map(|lane| Passage { _held: lock(lane) }).collect()
+    /// Takes all locks for a transaction.
+    pub(crate) fn close(&self) -> Vec<WriteGuard<'_>> {
+        self.shards.iter().map(|shard| WriteGuard { _held: lock(shard) }).collect()
     }
 }
 
-fn lock(lane: &Lane) -> MutexGuard<'_, ()> {
+fn lock(shard: &Shard) -> MutexGuard<'_, ()> {
     // It guards no data: a panic inside leaves nothing half done here.
-    lane.0.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.0.lock().unwrap_or_else(PoisonError::into_inner)
 }

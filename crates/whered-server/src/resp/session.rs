@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 use whered_engine::{Durability, Engine, Ticket};
 
 use super::clients::{Client, Clients};
-use super::commands::{CommandTable, LookedUp};
+use super::commands::{CommandTable, MemberLookups};
 use super::counters::RespCounters;
 use super::cross_protocol;
 use super::deferred::Deferred;
-use super::gate::Gate;
+use super::gate::WriteGate;
 use super::memory::MemoryAccount;
 use super::options::{RespContext, RespOptions};
 use super::pause::Pause;
@@ -53,7 +53,7 @@ pub(crate) struct Shared {
     pub(crate) users: Users,
     pub(crate) pubsub: PubSub,
     pub(crate) watches: Watches,
-    pub(crate) gate: Gate,
+    pub(crate) gate: WriteGate,
     pub(crate) pause: Pause,
     pub(crate) slowlog: SlowLog,
     pub(crate) memory: MemoryAccount,
@@ -84,7 +84,7 @@ impl Shared {
             users,
             pubsub: PubSub::default(),
             watches: Watches::default(),
-            gate: Gate::new(workers),
+            gate: WriteGate::new(workers),
             pause: Pause::default(),
             slowlog: SlowLog::default(),
             http_warnings: cross_protocol::Warnings::default(),
@@ -144,7 +144,7 @@ pub(crate) struct Session {
     pub(crate) channels: BTreeSet<Box<[u8]>>,
     pub(crate) patterns: BTreeSet<Box<[u8]>>,
     pub(crate) meter: Meter,
-    pub(crate) looked_up: LookedUp,
+    pub(crate) looked_up: MemberLookups,
 }
 
 impl Session {
@@ -167,7 +167,7 @@ impl Session {
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
             meter: Meter::new(shared.statistics.of_worker(client.origin.worker)),
-            looked_up: LookedUp::default(),
+            looked_up: MemberLookups::default(),
             client,
         }
     }

@@ -16,14 +16,15 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use super::protocol::{Args, Span};
-use super::watch::{Flag, Watches};
+use super::watch::{DirtyFlag, Watches};
 
 /// One session's transaction.
 #[derive(Default)]
 pub(crate) struct Transaction {
     queue: Option<Queue>,
-    watched: BTreeMap<(usize, Box<[u8]>), Existed>,
-    changed: Flag,
+    /// Whether each key existed when it was watched: one that has expired since was changed.
+    watched: BTreeMap<(usize, Box<[u8]>), bool>,
+    changed: DirtyFlag,
 }
 
 /// What was queued so far.
@@ -38,9 +39,6 @@ pub(crate) struct Queue {
     pub(crate) writes: bool,
     pub(crate) denies_oom: bool,
 }
-
-/// Whether a watched key existed when it was: one that has expired since was changed.
-type Existed = bool;
 
 impl Queue {
     /// Adds a request, by its command's number.
@@ -141,7 +139,7 @@ impl Transaction {
             watches.remove(number, &key, &self.changed);
         }
         // A write that has found the old flag may still raise it; the next watch has its own.
-        self.changed = Flag::default();
+        self.changed = DirtyFlag::default();
     }
 
     /// Whether a watched key was changed; asked with the gate closed.

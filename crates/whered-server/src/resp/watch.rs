@@ -20,9 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Raised when a watched key was changed; one for each session.
-pub(crate) type Flag = Arc<AtomicBool>;
+pub(crate) type DirtyFlag = Arc<AtomicBool>;
 
-type Keys = HashMap<(usize, Box<[u8]>), Vec<Flag>>;
+type Keys = HashMap<(usize, Box<[u8]>), Vec<DirtyFlag>>;
 
 /// The watched keys of the door.
 #[derive(Default)]
@@ -34,14 +34,14 @@ pub(crate) struct Watches {
 
 impl Watches {
     /// A session wants to know when a key changes.
-    pub(crate) fn add(&self, number: usize, key: &[u8], flag: &Flag) {
+    pub(crate) fn add(&self, number: usize, key: &[u8], flag: &DirtyFlag) {
         let mut keys = self.lock();
         keys.entry((number, key.into())).or_default().push(Arc::clone(flag));
         self.count.store(keys.len(), Ordering::SeqCst);
     }
 
     /// The session does not want to know any more.
-    pub(crate) fn remove(&self, number: usize, key: &[u8], flag: &Flag) {
+    pub(crate) fn remove(&self, number: usize, key: &[u8], flag: &DirtyFlag) {
         let mut keys = self.lock();
         let place = (number, Box::from(key));
         if let Some(flags) = keys.get_mut(&place) {

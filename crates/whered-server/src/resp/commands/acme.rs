@@ -6,7 +6,7 @@
 
 use super::cidr::expiry;
 use super::{
-    Action, Channels, Command, Effect, Flag, InTransaction, Members, NameKind, Named, Outcome,
+    Action, Channels, Command, Effect, Flag, InTransaction, Members, NameKind, NameSpec, Outcome,
     SYNTAX_ERROR, WhenFull, name, named, wrong_arity,
 };
 use crate::resp::protocol::Args;
@@ -19,7 +19,7 @@ const ACME: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     group: "zone",
     keys: &[],
-    names: &[Named::Domain(1)],
+    names: &[NameSpec::Domain(1)],
     channels: Channels::None,
     members: Members::None,
     when_full: WhenFull::Frees,
@@ -45,7 +45,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "acme.list",
         arity: 1,
-        names: &[Named::Shown(NameKind::Zone)],
+        names: &[NameSpec::Shown(NameKind::Zone)],
         when_full: WhenFull::Runs,
         flags: &[Flag::ReadOnly, Flag::Fast],
         summary: "Returns owner, token and seconds left of each",

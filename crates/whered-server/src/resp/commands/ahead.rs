@@ -12,16 +12,16 @@ use whered_engine::Value;
 use whered_engine::geo::Cell;
 
 use super::geo::{leading_options, place};
-use super::look_up::Asking;
+use super::look_up::MemberLookup;
 use super::{Command, Members};
 use crate::resp::protocol::Args;
 use crate::resp::session::Session;
 
 /// The members of requests with the same key.
-struct Wanted<'a> {
+struct KeyRequests<'a> {
     key: &'a [u8],
     /// Requests that ask only where members are.
-    asking: Vec<Asking<'a>>,
+    asking: Vec<MemberLookup<'a>>,
     /// Their members.
     asked: Vec<&'a [u8]>,
     named: Vec<&'a [u8]>,
@@ -35,7 +35,7 @@ pub(crate) fn look_ahead<'a>(
     session: &mut Session,
     requests: impl ExactSizeIterator<Item = Args<'a>>,
 ) {
-    let mut wanted = Wanted {
+    let mut wanted = KeyRequests {
         key: &[],
         asking: Vec::with_capacity(requests.len()),
         asked: Vec::with_capacity(2 * requests.len()),
@@ -67,7 +67,7 @@ pub(crate) fn look_ahead<'a>(
     wanted.fetch(session);
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> KeyRequests<'a> {
     fn add(&mut self, session: &mut Session, command: &Command, args: Args<'a>) {
         let members = match command.members {
             Members::Asked(_) if !command.takes(args.len()) => Members::None,
@@ -80,7 +80,7 @@ impl<'a> Wanted<'a> {
             if !repeats {
                 self.asked.extend(args.skip(2).first(count));
             }
-            self.asking.push(Asking { args, count, repeats });
+            self.asking.push(MemberLookup { args, count, repeats });
             return;
         }
         if self.may_answer {

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use whered_engine::ip::{Block, PrefixMatch, prefix_without_host_bits};
 
 use super::{
-    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, NameSpec,
     Outcome, SYNTAX_ERROR, WhenFull, address, cut, explained, integer, name, named, no_such,
     wrong_arity,
 };
@@ -24,7 +24,7 @@ pub(super) const CIDR: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "cidr",
     keys: &[],
-    names: &[Named::Args(NameKind::Set, 1, 1)],
+    names: &[NameSpec::Args(NameKind::Set, 1, 1)],
     channels: Channels::None,
     members: Members::None,
     when_full: WhenFull::Runs,
@@ -69,7 +69,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "cidr.del",
         arity: -2,
         flags: &[Flag::Write],
-        names: &[Named::Args(NameKind::Set, 1, -1)],
+        names: &[NameSpec::Args(NameKind::Set, 1, -1)],
         when_full: WhenFull::Frees,
         syntax: "set [set ...]",
         summary: "Deletes whole sets with their names, and returns how many existed",
@@ -95,7 +95,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "cidr.list",
         arity: 1,
-        names: &[Named::Shown(NameKind::Set)],
+        names: &[NameSpec::Shown(NameKind::Set)],
         summary: "Returns the names of the sets",
         cost: "O(N) with N sets",
         action: Action::Run(|session, _, reply| {

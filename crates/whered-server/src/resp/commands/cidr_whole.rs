@@ -21,8 +21,8 @@ use whered_engine::{LoadOptions, ReadyMembers, SetOperation};
 
 use super::cidr::{CIDR, block, expiry, remark, write_match};
 use super::{
-    Action, Command, Effect, Failure, Flag, NameKind, Named, Outcome, SYNTAX_ERROR, WhenFull, cut,
-    integer, name, no_such,
+    Action, Command, Effect, Failure, Flag, NameKind, NameSpec, Outcome, SYNTAX_ERROR, WhenFull,
+    cut, integer, name, no_such,
 };
 use crate::resp::deferred;
 use crate::resp::protocol::Args;
@@ -33,7 +33,7 @@ use crate::resp::session::Session;
 const SHORT_TEXT_BYTES: usize = 64 << 10;
 
 const STORE: Command = Command {
-    names: &[Named::Args(NameKind::Set, 1, -1)],
+    names: &[NameSpec::Args(NameKind::Set, 1, -1)],
     when_full: WhenFull::Refused,
     flags: &[Flag::Write],
     syntax: "destination set [set ...]",
@@ -272,7 +272,7 @@ fn export(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
             Failure::text("ERR this format is only read: allowed is plain, ipset, nft, json");
         SetWriter::new(format, set, version.len(), now_millis).ok_or(refusal)
     };
-    let mut counting = Exported::new(writer()?, Arc::clone(&version), now_millis);
+    let mut counting = SetExport::new(writer()?, Arc::clone(&version), now_millis);
     let mut text = Vec::new();
     counting.append(&mut text, EXPORTED_AT_ONCE_BYTES);
     if counting.is_finished() {
@@ -287,12 +287,12 @@ fn export(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     }
     // The last part has the line's end that is no part of a bulk.
     reply.out.extend_from_slice(format!("${}\r\n", length_bytes - 2).as_bytes());
-    reply.rest = Some(Box::new(Exported::new(writer()?, version, now_millis)));
+    reply.rest = Some(Box::new(SetExport::new(writer()?, version, now_millis)));
     Ok(Effect::Unchanged)
 }
 
 /// The rest of an export, at the end of which its line ends.
-struct Exported {
+struct SetExport {
     writer: SetWriter,
     version: Arc<LayeredSet>,
     now_millis: u64,
@@ -300,13 +300,13 @@ struct Exported {
     is_finished: bool,
 }
 
-impl Exported {
-    fn new(writer: SetWriter, version: Arc<LayeredSet>, now_millis: u64) -> Exported {
-        Exported { writer, version, now_millis, after: None, is_finished: false }
+impl SetExport {
+    fn new(writer: SetWriter, version: Arc<LayeredSet>, now_millis: u64) -> SetExport {
+        SetExport { writer, version, now_millis, after: None, is_finished: false }
     }
 }
 
-impl Rest for Exported {
+impl Rest for SetExport {
     fn append(&mut self, out: &mut Vec<u8>, wanted_bytes: usize) {
         let end = out.len().saturating_add(wanted_bytes.max(1));
         let mut members: Box<dyn Iterator<Item = _>> = match self.after {
@@ -339,7 +339,7 @@ impl Rest for Exported {
 
     fn size_bytes(&self) -> usize {
         // The version is nearly always the set's own.
-        size_of::<Exported>()
+        size_of::<SetExport>()
     }
 }
 

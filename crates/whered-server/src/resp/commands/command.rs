@@ -9,7 +9,7 @@
 use super::arguments::wrong_arity;
 use super::effect::Effect;
 use super::key_spec::{Access, Channels, KeySpec};
-use super::named::Named;
+use super::named::NameSpec;
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Failure, Reply};
 use crate::resp::session::Session;
@@ -31,7 +31,7 @@ pub(crate) struct Command {
     /// Which arguments are keys, and what it does to each.
     pub(crate) keys: &'static [KeySpec],
     /// Which arguments name other things: sets, tables, feeds and so on that it reads or writes.
-    pub(crate) names: &'static [Named],
+    pub(crate) names: &'static [NameSpec],
     /// Which arguments are channels.
     pub(crate) channels: Channels,
     /// Which arguments are members that are looked up by name.
@@ -83,8 +83,8 @@ pub(crate) enum InTransaction {
     Immediate,
     /// It runs at once, and runs those that are queued.
     Executes,
-    /// It is refused: it waits for something that cannot happen while `EXEC` keeps all others out, or
-    /// would keep them out for long.
+    /// It is refused: it waits for something that cannot happen while `EXEC` keeps all others
+    /// out, or would keep them out for long.
     Refused,
 }
 
@@ -127,7 +127,7 @@ pub(crate) enum Members {
     /// The second and those behind it, so many or all; where they are is all that is asked, and
     /// the command takes it from `look_up`.
     Asked(Option<usize>),
-    /// The same, but more is done with them.
+    /// The second and those behind it, up to a number or all; the command looks them up itself.
     Named(Option<usize>),
     /// Those behind longitudes and latitudes, as `GEOADD` has them.
     Points,

@@ -1,6 +1,6 @@
 //! What a command did to data.
 //!
-//! For: `WATCH`, which gives up a transaction only when a watched key was changed. Each handler returns it.
+//! For: `WATCH`: `EXEC` gives up only when a watched key was changed. Each handler returns it.
 //! Not for: replies, and for what the journal keeps: the engine decides that by itself.
 //!
 //! ```text

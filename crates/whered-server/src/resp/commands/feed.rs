@@ -8,7 +8,7 @@ use serde_json::Value;
 use whered_engine::feeds::{Encoding, Feed, PushError, Upload, UploadStatus};
 
 use super::{
-    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, NameSpec,
     Outcome, SYNTAX_ERROR, WhenFull, integer, name, named, no_such,
 };
 use crate::feeds::describe;
@@ -22,7 +22,7 @@ const FEED: Command = Command {
     flags: &[Flag::ReadOnly],
     group: "feed",
     keys: &[],
-    names: &[Named::Args(NameKind::Feed, 1, 1)],
+    names: &[NameSpec::Args(NameKind::Feed, 1, 1)],
     channels: Channels::None,
     members: Members::None,
     when_full: WhenFull::Runs,
@@ -45,7 +45,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "feed.list",
         arity: 1,
-        names: &[Named::Shown(NameKind::Feed)],
+        names: &[NameSpec::Shown(NameKind::Feed)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "",
         summary: "Returns the names of the feeds",

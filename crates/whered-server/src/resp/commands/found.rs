@@ -29,7 +29,7 @@ const MOST_BESIDE_BYTES: usize = 160;
 
 /// What is told beside each member.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Beside {
+pub(super) struct ReplyFields {
     pub(super) distance: bool,
     pub(super) hash: bool,
     pub(super) place: bool,
@@ -37,14 +37,14 @@ pub(super) struct Beside {
     pub(super) unit_meters: f64,
 }
 
-impl Default for Beside {
+impl Default for ReplyFields {
     /// Nothing; distances in meters.
-    fn default() -> Beside {
-        Beside { distance: false, hash: false, place: false, unit_meters: 1.0 }
+    fn default() -> ReplyFields {
+        ReplyFields { distance: false, hash: false, place: false, unit_meters: 1.0 }
     }
 }
 
-impl Beside {
+impl ReplyFields {
     fn count(self) -> usize {
         [self.distance, self.hash, self.place].iter().filter(|with| **with).count()
     }
@@ -76,16 +76,16 @@ impl Beside {
 }
 
 /// Writes all hits behind the array's header.
-pub(super) fn write_all(beside: Beside, points: &Tree, found: &Found, reply: &mut Reply) {
+pub(super) fn write_all(beside: ReplyFields, points: &Tree, found: &Found, reply: &mut Reply) {
     write_part(beside, points, found, &mut FoundCursor::default(), reply, usize::MAX);
 }
 
-/// The same, or leaves the hits for later if they are many. `view` does not change any more.
-pub(super) fn write_in_parts(beside: Beside, view: Tree, found: Found, reply: &mut Reply) {
+/// Writes all hits, or leaves them to be sent in parts if they are many. `view` is immutable.
+pub(super) fn write_in_parts(beside: ReplyFields, view: Tree, found: Found, reply: &mut Reply) {
     if found.len() <= MOST_HITS_AT_ONCE {
         return write_all(beside, &view, &found, reply);
     }
-    reply.rest = Some(Box::new(Remaining {
+    reply.rest = Some(Box::new(HitStream {
         beside,
         view,
         found,
@@ -98,7 +98,7 @@ pub(super) fn write_in_parts(beside: Beside, view: Tree, found: Found, reply: &m
 
 /// Writes hits until about so many bytes are there.
 fn write_part(
-    beside: Beside,
+    beside: ReplyFields,
     view: &Tree,
     found: &Found,
     cursor: &mut FoundCursor,
@@ -128,8 +128,8 @@ fn write_part(
 }
 
 /// The hits of a long reply that have not been written yet.
-struct Remaining {
-    beside: Beside,
+struct HitStream {
+    beside: ReplyFields,
     view: Tree,
     found: Found,
     cursor: FoundCursor,
@@ -141,7 +141,7 @@ struct Remaining {
     protocol: Reply,
 }
 
-impl Remaining {
+impl HitStream {
     /// The pieces from the cursor on, the first without what was sent of it, each with the cursor
     /// behind it.
     fn pieces_from_here(&self) -> impl Iterator<Item = (&[u8], FoundCursor)> {
@@ -153,7 +153,7 @@ impl Remaining {
     }
 }
 
-impl Rest for Remaining {
+impl Rest for HitStream {
     fn append(&mut self, out: &mut Vec<u8>, wanted_bytes: usize) {
         if self.begun > 0
             && let Some(piece) = self.found.next_bulks(&self.view, &mut self.cursor)

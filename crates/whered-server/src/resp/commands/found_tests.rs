@@ -40,7 +40,7 @@ fn a_long_reply_is_the_same_whatever_part_of_its_pieces_is_sent() {
     for _ in 0..50 {
         let (mut reply, mut found) = (Reply::new(), found_in(&points, &search));
         let view = if random(2) == 0 { points.hold(&mut found) } else { points.freeze() };
-        write_in_parts(Beside::default(), view, found, &mut reply);
+        write_in_parts(ReplyFields::default(), view, found, &mut reply);
         let mut rest = reply.rest.take().unwrap();
         let mut sent = Vec::new();
         while !rest.is_finished() {

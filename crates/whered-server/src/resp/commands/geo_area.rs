@@ -10,7 +10,7 @@
 use whered_engine::geo::{Order, Place, Polygon, Search, Shape};
 use whered_engine::{Engine, Ordered};
 
-use super::found::Beside;
+use super::found::ReplyFields;
 use super::geo::{place, unit_meters};
 use super::{Failure, SYNTAX_ERROR, address, cut, integer, name, number};
 use crate::resp::protocol::Args;
@@ -28,7 +28,7 @@ pub(super) struct Form {
     pub(super) source: usize,
     /// The index of the first option.
     pub(super) options: usize,
-    pub(super) storing: Storing,
+    pub(super) storing: StoreMode,
 }
 
 /// Where a command has its centre and its area.
@@ -44,24 +44,24 @@ pub(super) enum Start {
 
 /// What a command does with its result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Storing {
+pub(super) enum StoreMode {
     /// It is the reply.
     Never,
     /// It goes to a key if `STORE` or `STOREDIST` names one.
-    IfAsked,
+    Optional,
     /// It goes to the key that is the first argument.
     Always,
 }
 
 /// The options as they are read; errors that depend on all of them come at the end.
 #[derive(Default)]
-pub(super) struct Asked<'a> {
+pub(super) struct SearchOptions<'a> {
     from_member: bool,
     from_place: bool,
     /// Missing with `from_member` when there is no key.
     center: Option<Place>,
     area: Option<Shape>,
-    pub(super) beside: Beside,
+    pub(super) beside: ReplyFields,
     order: Order,
     count: usize,
     any: bool,
@@ -82,8 +82,8 @@ pub(super) struct Reader<'a, 'o> {
 
 impl<'a> Reader<'a, '_> {
     /// Reads all arguments.
-    pub(super) fn read(&self) -> Result<Asked<'a>, Failure> {
-        let mut asked = Asked::default();
+    pub(super) fn read(&self) -> Result<SearchOptions<'a>, Failure> {
+        let mut asked = SearchOptions::default();
         self.read_start(&mut asked)?;
         let mut at = self.form.options;
         while at < self.args.len() {
@@ -96,9 +96,9 @@ impl<'a> Reader<'a, '_> {
         Ok(asked)
     }
 
-    fn read_start(&self, asked: &mut Asked<'a>) -> Result<(), Failure> {
+    fn read_start(&self, asked: &mut SearchOptions<'a>) -> Result<(), Failure> {
         match self.form.start {
-            Start::Options if self.form.storing == Storing::Always => {
+            Start::Options if self.form.storing == StoreMode::Always => {
                 asked.store = Some(self.args.at(1));
             }
             Start::Options => {}
@@ -126,7 +126,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// Reads an option without values; gives how many arguments it took.
-    fn read_flag(&self, asked: &mut Asked<'_>, at: usize) -> usize {
+    fn read_flag(&self, asked: &mut SearchOptions<'_>, at: usize) -> usize {
         let is = |word| self.args.is(at, word);
         let is_search = self.form.start == Start::Options;
         match () {
@@ -152,7 +152,7 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// Reads an option with values; gives how many arguments it took.
-    fn read_option(&self, asked: &mut Asked<'a>, at: usize) -> Result<usize, Failure> {
+    fn read_option(&self, asked: &mut SearchOptions<'a>, at: usize) -> Result<usize, Failure> {
         let left = self.args.len() - 1 - at;
         if self.args.is(at, "count") && left >= 1 {
             let count = integer(self.args.at(at + 1))?;
@@ -162,7 +162,7 @@ impl<'a> Reader<'a, '_> {
             asked.count = usize::try_from(count).unwrap_or(usize::MAX);
             return Ok(2);
         }
-        if self.form.storing == Storing::IfAsked && left >= 1 {
+        if self.form.storing == StoreMode::Optional && left >= 1 {
             let by_distance = self.args.is(at, "storedist");
             if by_distance || self.args.is(at, "store") {
                 asked.store = Some(self.args.at(at + 1));
@@ -179,7 +179,12 @@ impl<'a> Reader<'a, '_> {
         Err(SYNTAX_ERROR)
     }
 
-    fn read_center(&self, asked: &mut Asked<'_>, at: usize, left: usize) -> Result<usize, Failure> {
+    fn read_center(
+        &self,
+        asked: &mut SearchOptions<'_>,
+        at: usize,
+        left: usize,
+    ) -> Result<usize, Failure> {
         if matches!(asked.area, Some(Shape::Polygon(_))) {
             // A polygon has its own centre.
             return Ok(0);
@@ -213,7 +218,12 @@ impl<'a> Reader<'a, '_> {
         })
     }
 
-    fn read_area(&self, asked: &mut Asked<'_>, at: usize, left: usize) -> Result<usize, Failure> {
+    fn read_area(
+        &self,
+        asked: &mut SearchOptions<'_>,
+        at: usize,
+        left: usize,
+    ) -> Result<usize, Failure> {
         let has_box = matches!(asked.area, Some(Shape::Box { .. }));
         let has_circle = matches!(asked.area, Some(Shape::Circle { .. }));
         let has_polygon = matches!(asked.area, Some(Shape::Polygon(_)));
@@ -234,7 +244,7 @@ impl<'a> Reader<'a, '_> {
         Err(SYNTAX_ERROR)
     }
 
-    fn read_circle(&self, asked: &mut Asked<'_>, at: usize) -> Result<(), Failure> {
+    fn read_circle(&self, asked: &mut SearchOptions<'_>, at: usize) -> Result<(), Failure> {
         let need = Failure::text("ERR need numeric radius");
         let radius = number::float(self.args.at(at)).ok_or(need)?;
         if radius < 0.0 {
@@ -245,7 +255,7 @@ impl<'a> Reader<'a, '_> {
         Ok(())
     }
 
-    fn read_box(&self, asked: &mut Asked<'_>, at: usize) -> Result<(), Failure> {
+    fn read_box(&self, asked: &mut SearchOptions<'_>, at: usize) -> Result<(), Failure> {
         let need = Failure::text("ERR need numeric width");
         let width = number::float(self.args.at(at)).ok_or(need)?;
         let need = Failure::text("ERR need numeric height");
@@ -265,7 +275,7 @@ impl<'a> Reader<'a, '_> {
     /// arguments the option took.
     fn read_polygon(
         &self,
-        asked: &mut Asked<'_>,
+        asked: &mut SearchOptions<'_>,
         at: usize,
         left: usize,
     ) -> Result<usize, Failure> {
@@ -289,12 +299,12 @@ impl<'a> Reader<'a, '_> {
         Ok(2 + 2 * count)
     }
 
-    fn check(&self, asked: &Asked<'_>) -> Result<(), Failure> {
+    fn check(&self, asked: &SearchOptions<'_>) -> Result<(), Failure> {
         if asked.store.is_some()
             && (asked.beside.distance || asked.beside.hash || asked.beside.place)
         {
             let what = match self.form.storing {
-                Storing::Always => "GEOSEARCHSTORE",
+                StoreMode::Always => "GEOSEARCHSTORE",
                 _ => "STORE option in GEORADIUS",
             };
             return Err(Failure::made(format!(
@@ -324,7 +334,7 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
-impl Asked<'_> {
+impl SearchOptions<'_> {
     /// The score that a member gets which is stored.
     pub(super) fn stored_score(&self, score: f64, distance_meters: impl Fn() -> f64) -> f64 {
         let distance = || distance_meters() / self.beside.unit_meters;

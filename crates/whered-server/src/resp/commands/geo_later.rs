@@ -25,14 +25,15 @@ const FEW_SORTED: usize = 1000;
 const FEW_VERTICES: usize = 16;
 
 /// What has been done under the lock.
-pub(super) enum Begun {
+pub(super) enum StartedSearch {
     /// The hits, in order.
-    Few(Found),
-    Later(Later),
+    Finished(Found),
+    /// The rest is done after the lock.
+    Deferred(DeferredSearch),
 }
 
 /// What is to be done after it.
-pub(super) struct Later {
+pub(super) struct DeferredSearch {
     view: Tree,
     search: Search,
     step: Step,
@@ -47,12 +48,16 @@ enum Step {
 
 /// Begins a search; `for_later` if nothing is to be done with the hits under the lock, however few
 /// they are.
-pub(super) fn begin(points: &Points, search: Search, for_later: bool) -> Begun {
+pub(super) fn begin(points: &Points, search: Search, for_later: bool) -> StartedSearch {
     let has_count = search.count.is_some() && !search.any;
     let is_slow = has_count && search.count > Some(FEW_SORTED)
         || matches!(&search.shape, Shape::Polygon(it) if it.vertices().len() > FEW_VERTICES);
     if is_slow {
-        return Begun::Later(Later { view: points.freeze(), search, step: Step::ToBeFound });
+        return StartedSearch::Deferred(DeferredSearch {
+            view: points.freeze(),
+            search,
+            step: Step::ToBeFound,
+        });
     }
     // The nearest few are found in their order.
     let sorts = search.effective_order() != Order::Unsorted && !has_count;
@@ -66,18 +71,18 @@ pub(super) fn begin(points: &Points, search: Search, for_later: bool) -> Begun {
     if for_later || found.len() > few {
         let view = points.hold(&mut found);
         let step = if sorts { Step::ToBeSorted(found) } else { Step::Done(found) };
-        return Begun::Later(Later { view, search, step });
+        return StartedSearch::Deferred(DeferredSearch { view, search, step });
     }
     if sorts {
         points.sort(&search, &mut found);
     }
-    Begun::Few(found)
+    StartedSearch::Finished(found)
 }
 
-impl Later {
+impl DeferredSearch {
     /// The hits in order, and what they are places in.
     pub(super) fn finish(self) -> (Tree, Found) {
-        let Later { view, search, step } = self;
+        let DeferredSearch { view, search, step } = self;
         match step {
             Step::ToBeFound => {
                 let mut found = Found::new();

@@ -51,12 +51,12 @@ fn a_search_in_two_steps_finds_what_one_does() {
         for for_later in [false, true] {
             let begun = begin(&points, search.clone(), for_later);
             let found = match begun {
-                Begun::Few(found) => {
+                StartedSearch::Finished(found) => {
                     few += 1;
                     assert!(!for_later);
                     members(&found, &points)
                 }
-                Begun::Later(begun) => {
+                StartedSearch::Deferred(begun) => {
                     later += 1;
                     sorted_later += usize::from(matches!(begun.step, Step::ToBeSorted(_)));
                     // Everything goes elsewhere before the rest is done.
@@ -80,7 +80,9 @@ fn nothing_found_is_nothing_to_hold() {
     let center = Place::new(-100.0, 1.0).unwrap();
     let shape = Shape::Circle { radius_meters: 1e3 };
     let search = Search { center, shape, order: Order::Unsorted, count: None, any: false };
-    let Begun::Later(later) = begin(&points, search, true) else { panic!("it is for later") };
+    let StartedSearch::Deferred(later) = begin(&points, search, true) else {
+        panic!("it is for later")
+    };
     let (_, found) = later.finish();
     assert!(found.is_empty());
 }

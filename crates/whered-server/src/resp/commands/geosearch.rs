@@ -10,11 +10,11 @@ use whered_engine::geo::{self, FoundHit, Search, Tree};
 use whered_engine::{Data, Found, SortedSet, Value};
 
 use super::found;
-use super::geo_area::{Asked, Form, Reader, Start, Storing};
-use super::geo_later::{self, Begun, Later};
+use super::geo_area::{Form, Reader, SearchOptions, Start, StoreMode};
+use super::geo_later::{self, DeferredSearch, StartedSearch};
 use super::{
     Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
-    Named, Outcome, WRONG_KIND, WhenFull,
+    NameSpec, Outcome, WRONG_KIND, WhenFull,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -49,7 +49,8 @@ pub(super) const COMMANDS: &[Command] = &[
                  [COUNT count [ANY]] [ASC|DESC] [STORE key|STOREDIST key]",
         summary: "Returns the members inside a circle around a place, or stores them",
         action: Action::Run(|session, args, reply| {
-            let form = Form { start: Start::Place, options: 6, storing: Storing::IfAsked, ..FORM };
+            let form =
+                Form { start: Start::Place, options: 6, storing: StoreMode::Optional, ..FORM };
             run(session, args, reply, form)
         }),
         ..SEARCH
@@ -77,7 +78,8 @@ pub(super) const COMMANDS: &[Command] = &[
                  [COUNT count [ANY]] [ASC|DESC] [STORE key|STOREDIST key]",
         summary: "Returns the members inside a circle around a member, or stores them",
         action: Action::Run(|session, args, reply| {
-            let form = Form { start: Start::Member, options: 5, storing: Storing::IfAsked, ..FORM };
+            let form =
+                Form { start: Start::Member, options: 5, storing: StoreMode::Optional, ..FORM };
             run(session, args, reply, form)
         }),
         ..SEARCH
@@ -97,7 +99,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "geosearch",
-        names: &[Named::FromIp(2)],
+        names: &[NameSpec::FromIp(2)],
         syntax: "key FROMMEMBER member|FROMLONLAT longitude latitude|FROMIP database address \
                  BYRADIUS radius M|KM|FT|MI|BYBOX width height M|KM|FT|MI [ASC|DESC] \
                  [COUNT count [ANY]] [WITHCOORD] [WITHDIST] [WITHHASH] [EXPLAIN]; \
@@ -111,7 +113,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "geosearchstore",
-        names: &[Named::FromIp(3)],
+        names: &[NameSpec::FromIp(3)],
         when_full: WhenFull::Refused,
         arity: -8,
         flags: &[Flag::Write],
@@ -123,7 +125,7 @@ pub(super) const COMMANDS: &[Command] = &[
         summary: "Stores the members inside a circle, a box or a polygon, or their distances",
         since: "6.2.0",
         action: Action::Run(|session, args, reply| {
-            let form = Form { source: 2, options: 3, storing: Storing::Always, ..FORM };
+            let form = Form { source: 2, options: 3, storing: StoreMode::Always, ..FORM };
             run(session, args, reply, form)
         }),
         ..SEARCH
@@ -131,10 +133,10 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 /// The form of `GEOSEARCH`.
-const FORM: Form = Form { start: Start::Options, source: 1, options: 2, storing: Storing::Never };
+const FORM: Form = Form { start: Start::Options, source: 1, options: 2, storing: StoreMode::Never };
 
 /// Members with the scores that a key gets.
-type Stored = Vec<(Vec<u8>, f64)>;
+type ScoredMembers = Vec<(Vec<u8>, f64)>;
 
 fn run(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -> Outcome {
     let engine = session.engine();
@@ -143,16 +145,16 @@ fn run(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -> 
         let members = value.map(|value| value.ordered().ok_or(WRONG_KIND)).transpose()?;
         let asked = Reader { form, args, members, engine }.read()?;
         let is_stored = asked.store.is_some();
-        let (mut stored, mut later) = (Stored::new(), None);
+        let (mut stored, mut later) = (ScoredMembers::new(), None);
         match (value.map(Value::data), asked.search()) {
             _ if asked.explain => {}
             (Some(Data::Collection(points)), Some(search)) => {
                 match geo_later::begin(points, search, is_stored) {
-                    Begun::Few(found) => {
+                    StartedSearch::Finished(found) => {
                         reply.array(found.len());
                         found::write_all(asked.beside, points, &found, reply);
                     }
-                    Begun::Later(it) => later = Some(it),
+                    StartedSearch::Deferred(it) => later = Some(it),
                 }
             }
             (Some(Data::SortedSet(set)), Some(search)) if is_stored => {
@@ -164,7 +166,7 @@ fn run(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -> 
         }
         Ok::<_, Failure>((asked, stored, later))
     })?;
-    let later = later.map(Later::finish);
+    let later = later.map(DeferredSearch::finish);
     if let Some(destination) = asked.store {
         let of_points = later.map(|(view, found)| stored_of_points(&asked, &view, &found));
         return store(session, reply, destination, &of_points.unwrap_or(at_once));
@@ -183,7 +185,12 @@ fn run(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -> 
     Ok(Effect::Unchanged)
 }
 
-fn store(session: &Session, reply: &mut Reply, destination: &[u8], stored: &Stored) -> Outcome {
+fn store(
+    session: &Session,
+    reply: &mut Reply,
+    destination: &[u8],
+    stored: &ScoredMembers,
+) -> Outcome {
     let scores: Vec<(&[u8], f64)> =
         stored.iter().map(|(member, score)| (member.as_slice(), *score)).collect();
     let keyspace = session.engine().keyspace();
@@ -194,7 +201,7 @@ fn store(session: &Session, reply: &mut Reply, destination: &[u8], stored: &Stor
 }
 
 /// What a key gets of what a search of points has found.
-fn stored_of_points(asked: &Asked<'_>, view: &Tree, found: &geo::Found) -> Stored {
+fn stored_of_points(asked: &SearchOptions<'_>, view: &Tree, found: &geo::Found) -> ScoredMembers {
     let hit = |hit: FoundHit<'_>| {
         let score = hit.cell().bits() as f64;
         (hit.member().to_vec(), asked.stored_score(score, || hit.distance_meters()))
@@ -202,13 +209,13 @@ fn stored_of_points(asked: &Asked<'_>, view: &Tree, found: &geo::Found) -> Store
     found.hits(view).map(hit).collect()
 }
 
-/// The same of a sorted set of other scores.
-fn stored_of_set(asked: &Asked<'_>, set: &SortedSet, search: &Search) -> Stored {
+/// The members and scores that a search of a plain sorted set stores in a key.
+fn stored_of_set(asked: &SearchOptions<'_>, set: &SortedSet, search: &Search) -> ScoredMembers {
     let score = |hit: &Found<'_>| asked.stored_score(hit.score, || hit.distance_meters);
     set.search(search).iter().map(|hit| (hit.member.to_vec(), score(hit))).collect()
 }
 
-fn write_set(asked: &Asked<'_>, set: &SortedSet, search: &Search, reply: &mut Reply) {
+fn write_set(asked: &SearchOptions<'_>, set: &SortedSet, search: &Search, reply: &mut Reply) {
     let found = set.search(search);
     reply.array(found.len());
     for hit in &found {

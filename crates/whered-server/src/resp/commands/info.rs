@@ -9,7 +9,7 @@ use whered_engine::{DATABASE_COUNT, HealthOverride, Probed, Site};
 
 use super::introspection::REDIS_VERSION;
 use super::{
-    Action, Channels, Command, Effect, Entry, Flag, InTransaction, Members, NameKind, Named,
+    Action, Channels, Command, Effect, Entry, Flag, InTransaction, Members, NameKind, NameSpec,
     Outcome, WhenFull,
 };
 use crate::resp::memory::resident_bytes;
@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Command] = &[Command {
     flags: &[Flag::Dangerous],
     group: "server",
     keys: &[],
-    names: &[Named::Shown(NameKind::Pool), Named::Shown(NameKind::Feed)],
+    names: &[NameSpec::Shown(NameKind::Pool), NameSpec::Shown(NameKind::Feed)],
     channels: Channels::None,
     members: Members::None,
     when_full: WhenFull::Runs,

@@ -14,7 +14,7 @@ use whered_engine::{Generation, NamedDatabase};
 
 use super::{
     Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NOT_AN_INTEGER,
-    NameKind, Named, Outcome, SYNTAX_ERROR, WhenFull, address, explained, name, named, no_such,
+    NameKind, NameSpec, Outcome, SYNTAX_ERROR, WhenFull, address, explained, name, named, no_such,
     number, wrong_arity,
 };
 use crate::databases::{self, PAGE_NETWORKS, PAGE_NETWORKS_MAX};
@@ -28,7 +28,7 @@ const IP: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "ip",
     keys: &[],
-    names: &[Named::Args(NameKind::Database, 1, 1)],
+    names: &[NameSpec::Args(NameKind::Database, 1, 1)],
     channels: Channels::None,
     members: Members::None,
     when_full: WhenFull::Runs,
@@ -60,7 +60,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "ip.list",
         arity: 1,
-        names: &[Named::Shown(NameKind::Database)],
+        names: &[NameSpec::Shown(NameKind::Database)],
         summary: "Returns the names of the databases",
         action: Action::Run(|session, _, reply| {
             let generation = session.engine().generation();
@@ -226,14 +226,14 @@ fn cursor_address(text: &[u8]) -> Result<IpAddr, Failure> {
 }
 
 /// What `IP.WITHIN` asks for.
-struct Within {
+struct WithinOptions {
     prefix: Prefix,
     cursor: Option<IpAddr>,
     count: usize,
     paths: Vec<FieldPath>,
 }
 
-fn read_within(args: Args<'_>) -> Result<Within, Failure> {
+fn read_within(args: Args<'_>) -> Result<WithinOptions, Failure> {
     let text = name(args.at(2))?;
     let prefix = text.parse().map(Prefix::to_canonical);
     let prefix = prefix.map_err(|error| Failure::made(format!("ERR wrong prefix: {error}")))?;
@@ -254,13 +254,13 @@ fn read_within(args: Args<'_>) -> Result<Within, Failure> {
         next += 2;
     }
     let paths = args.from(next).map(path).collect::<Result<_, _>>()?;
-    Ok(Within { prefix, cursor, count, paths })
+    Ok(WithinOptions { prefix, cursor, count, paths })
 }
 
 fn within(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let generation = session.generation();
     let named = database(&generation, args.at(1))?;
-    let Within { prefix, cursor, count, paths } = read_within(args)?;
+    let WithinOptions { prefix, cursor, count, paths } = read_within(args)?;
     // The cursor stands before the networks, and is known only after them.
     let mut networks = reply.beside();
     let mut given = 0;

@@ -107,8 +107,8 @@ impl KeySpec {
     }
 }
 
-/// The first key, the last (-1: to the end) and the step, as `COMMAND INFO` shows them; zeros without
-/// keys. A key behind an option is not among them, as in Redis.
+/// The first key, the last (-1: to the end) and the step, as `COMMAND INFO` shows them; zeros
+/// without keys. A key behind an option is not among them, as in Redis.
 pub(super) fn range_of(specs: &[KeySpec]) -> [i64; 3] {
     let ranges = specs.iter().filter_map(|spec| match spec.arguments {
         Arguments::At(index) => Some([index as i64, index as i64, 1]),

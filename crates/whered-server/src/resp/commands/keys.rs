@@ -9,7 +9,7 @@ use whered_engine::{DATABASE_COUNT, Kind};
 
 use super::{
     Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
-    NameKind, Named, Outcome, SYNTAX_ERROR, WhenFull, integer, number,
+    NameKind, NameSpec, Outcome, SYNTAX_ERROR, WhenFull, integer, number,
 };
 use crate::resp::glob;
 use crate::resp::protocol::Args;
@@ -70,7 +70,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "flushall",
-        names: &[Named::All(NameKind::Key)],
+        names: &[NameSpec::All(NameKind::Key)],
         when_full: WhenFull::Frees,
         arity: -1,
         flags: &[Flag::Write, Flag::Dangerous, Flag::Keyspace],
@@ -83,7 +83,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "flushdb",
-        names: &[Named::All(NameKind::Key)],
+        names: &[NameSpec::All(NameKind::Key)],
         when_full: WhenFull::Frees,
         arity: -1,
         flags: &[Flag::Write, Flag::Dangerous, Flag::Keyspace],
@@ -99,7 +99,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "keys",
-        names: &[Named::Shown(NameKind::Key)],
+        names: &[NameSpec::Shown(NameKind::Key)],
         arity: 2,
         flags: &[Flag::ReadOnly, Flag::Dangerous],
         syntax: "pattern",
@@ -110,7 +110,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "randomkey",
-        names: &[Named::All(NameKind::Key)],
+        names: &[NameSpec::All(NameKind::Key)],
         flags: &[Flag::ReadOnly],
         summary: "Returns a random key",
         cost: "O(log(N)) with N keys",
@@ -119,7 +119,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "scan",
-        names: &[Named::Shown(NameKind::Key)],
+        names: &[NameSpec::Shown(NameKind::Key)],
         arity: -2,
         flags: &[Flag::ReadOnly],
         syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
@@ -131,7 +131,7 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "swapdb",
-        names: &[Named::All(NameKind::Key)],
+        names: &[NameSpec::All(NameKind::Key)],
         when_full: WhenFull::Refused,
         arity: 3,
         flags: &[Flag::Write, Flag::Fast, Flag::Dangerous],

@@ -34,37 +34,37 @@ const KEPT_MEMBERS: usize = 4096;
 
 /// What a member has: a cell in a collection of points, any score in another sorted set.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Standing {
+pub(super) enum MemberScore {
     Cell(Cell),
     Score(f64),
 }
 
-impl Standing {
+impl MemberScore {
     pub(super) fn place(self) -> Place {
         match self {
-            Standing::Cell(cell) => cell.place(),
-            Standing::Score(score) => place_of_score(score),
+            MemberScore::Cell(cell) => cell.place(),
+            MemberScore::Score(score) => place_of_score(score),
         }
     }
 
     pub(super) fn geohash(self) -> [u8; 11] {
         match self {
-            Standing::Cell(cell) => cell.geohash(),
-            Standing::Score(score) => geohash_of_score(score),
+            MemberScore::Cell(cell) => cell.geohash(),
+            MemberScore::Score(score) => geohash_of_score(score),
         }
     }
 
     pub(super) fn score(self) -> f64 {
         match self {
-            Standing::Cell(cell) => cell.bits() as f64,
-            Standing::Score(score) => score,
+            MemberScore::Cell(cell) => cell.bits() as f64,
+            MemberScore::Score(score) => score,
         }
     }
 }
 
 /// A request that asks only where members are.
 #[derive(Clone, Copy)]
-pub(super) struct Asking<'a> {
+pub(super) struct MemberLookup<'a> {
     pub(super) args: Args<'a>,
     /// How many members it names.
     pub(super) count: usize,
@@ -74,27 +74,27 @@ pub(super) struct Asking<'a> {
 
 /// What was found for the present request and for those looked up ahead.
 #[derive(Default)]
-pub(crate) struct LookedUp {
+pub(crate) struct MemberLookups {
     cells: Vec<Option<Cell>>,
-    found: Vec<Option<Standing>>,
-    ahead: Vec<Ahead>,
+    found: Vec<Option<MemberScore>>,
+    ahead: Vec<PreparedLookup>,
     /// How many of them have run.
     used: usize,
 }
 
 /// A request looked up ahead.
-struct Ahead {
+struct PreparedLookup {
     /// Where its name stands in the input.
     address: usize,
     /// What was found for its members.
     found: Range<usize>,
 }
 
-impl LookedUp {
+impl MemberLookups {
     /// Forgets what was found.
     pub(crate) fn forget(&mut self) {
         if self.found.capacity() > KEPT_MEMBERS {
-            *self = LookedUp::default();
+            *self = MemberLookups::default();
         }
         self.found.clear();
         self.ahead.clear();
@@ -108,7 +108,7 @@ impl LookedUp {
         keyspace: &Keyspace,
         (number, key): (usize, &[u8]),
         members: &[&[u8]],
-        requests: impl Iterator<Item = Asking<'a>>,
+        requests: impl Iterator<Item = MemberLookup<'a>>,
     ) -> bool {
         let cells = &mut self.cells;
         cells.clear();
@@ -120,12 +120,12 @@ impl LookedUp {
             return false;
         }
         let mut range = self.found.len()..self.found.len();
-        self.found.extend(cells.iter().map(|cell| cell.map(Standing::Cell)));
-        self.ahead.extend(requests.map(|Asking { args, count, repeats }| {
+        self.found.extend(cells.iter().map(|cell| cell.map(MemberScore::Cell)));
+        self.ahead.extend(requests.map(|MemberLookup { args, count, repeats }| {
             if !repeats {
                 range = range.end..range.end + count;
             }
-            Ahead { address: address(args), found: range.clone() }
+            PreparedLookup { address: address(args), found: range.clone() }
         }));
         true
     }
@@ -149,16 +149,16 @@ impl LookedUp {
         match members {
             None => self.found.extend(names.map(|_| None)),
             Some(Ordered::Scores(set)) => {
-                self.found.extend(names.map(|name| set.score(name).map(Standing::Score)));
+                self.found.extend(names.map(|name| set.score(name).map(MemberScore::Score)));
             }
             Some(Ordered::Points(points)) if names.len() <= 2 => {
-                self.found.extend(names.map(|name| points.cell(name).map(Standing::Cell)));
+                self.found.extend(names.map(|name| points.cell(name).map(MemberScore::Cell)));
             }
             Some(Ordered::Points(points)) => {
                 let names: Vec<&[u8]> = names.collect();
                 self.cells.clear();
                 points.cells_batch(&names, &mut self.cells);
-                self.found.extend(self.cells.iter().map(|cell| cell.map(Standing::Cell)));
+                self.found.extend(self.cells.iter().map(|cell| cell.map(MemberScore::Cell)));
             }
         }
     }
@@ -173,7 +173,7 @@ pub(super) fn look_up<'s>(
     session: &'s mut Session,
     args: Args<'_>,
     count: usize,
-) -> Result<&'s [Option<Standing>], Failure> {
+) -> Result<&'s [Option<MemberScore>], Failure> {
     if let Some(range) = session.looked_up.take(args, count) {
         return Ok(&session.looked_up.found[range]);
     }

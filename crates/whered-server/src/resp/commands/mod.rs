@@ -1,8 +1,8 @@
 //! The commands: one table that dispatch, `COMMAND`, help and the manual are made from.
 //!
 //! For: finding a command, checking what holds for all of them (arguments, password), and the
-//! texts of Redis 7.0.15 for what is unknown. The table is the one definition: its keys, what happens
-//! when memory is full or a transaction is open, and all else that depends on a command is a field of it.
+//! texts of Redis 7.0.15 for what is unknown. The table is the one definition: whatever depends on
+//! which command it is, is a field of its entry.
 //! Not for: what a command does (the files beside this one, each with its part of the table).
 //!
 //! ```text
@@ -14,9 +14,9 @@
 //!                                                └─ Either(handler, [Command "command|count", ...])
 //! ```
 //!
-//! What happens to a request: `admission` asks whether it may run now, `transaction` may queue it,
-//! `call` runs it, times it, and tells whoever watches its keys. Moves of a pipeline are made together
-//! (`moves`).
+//! What happens to a request: `admission` checks whether it may run now, `transaction` may queue it,
+//! `call` runs it, times it, and marks the keys that it changed. GEOADDs of a pipeline that follow
+//! each other run together (`moves`).
 //!
 //! Cost: finding a command is one hash of its name and usually one comparison.
 
@@ -82,10 +82,10 @@ use arguments::{
 use command::{Action, Command, Flag, InTransaction, Members, OPERATOR, Outcome, WhenFull};
 use effect::Effect;
 use key_spec::{Access, Channels, KeySpec};
-pub(crate) use look_up::LookedUp;
+pub(crate) use look_up::MemberLookups;
 use look_up::read_ordered;
-pub(crate) use moves::{Moved, next_moves};
-use named::Named;
+pub(crate) use moves::{MovesResult, next_moves};
+use named::NameSpec;
 pub(crate) use registry::{CommandTable, Entry};
 
 /// Every command, by family.

@@ -35,7 +35,7 @@ pub(crate) struct Moves<'a> {
 }
 
 /// What became of them: what their replies wait for, and which members are new.
-pub(crate) type Moved = Result<(Ticket, Vec<bool>), Failure>;
+pub(crate) type MovesResult = Result<(Ticket, Vec<bool>), Failure>;
 
 /// The next requests, as far as they are additions that may run together; `None` for fewer than two.
 pub(crate) fn next_moves<'a>(
@@ -74,7 +74,7 @@ impl Moves<'_> {
     }
 
     /// Makes them, counts and times them, and marks the key if one of them has changed it.
-    pub(crate) fn run(&self, session: &mut Session) -> Moved {
+    pub(crate) fn run(&self, session: &mut Session) -> MovesResult {
         let entry = self.entry;
         session.command = entry.command.name;
         if let Some((number, duration)) = session.meter.begin(entry.number, true) {
@@ -94,7 +94,7 @@ impl Moves<'_> {
         moved
     }
 
-    fn add(&self, session: &Session) -> Moved {
+    fn add(&self, session: &Session) -> MovesResult {
         let shared = Arc::clone(&session.shared);
         let _passage = shared.gate.pass(session.client.origin.worker);
         let keyspace = shared.engine.keyspace();

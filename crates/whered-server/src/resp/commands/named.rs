@@ -19,7 +19,7 @@ use crate::resp::users::NameKind;
 
 /// A part of a request that names something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Named {
+pub(crate) enum NameSpec {
     /// The arguments from the first to the last (negative: from the end).
     Args(NameKind, usize, i32),
     /// Everything of a kind: the user needs the pattern `*`.
@@ -38,21 +38,24 @@ pub(crate) enum Named {
     Ruleset(usize),
 }
 
-impl Named {
+impl NameSpec {
     /// The kinds that a user needs patterns of.
     pub(crate) fn kinds(self) -> &'static [NameKind] {
         match self {
-            Named::Args(kind, ..) | Named::All(kind) | Named::Shown(kind) => kind.alone(),
-            Named::Domain(_) => &[NameKind::Zone],
-            Named::PoolOrOwner(_) => &[NameKind::Pool],
-            Named::FromIp(_) => &[NameKind::Database],
-            Named::Rule | Named::Ruleset(_) => &[NameKind::Set, NameKind::Database],
+            NameSpec::Args(kind, ..) | NameSpec::All(kind) | NameSpec::Shown(kind) => kind.alone(),
+            NameSpec::Domain(_) => &[NameKind::Zone],
+            NameSpec::PoolOrOwner(_) => &[NameKind::Pool],
+            NameSpec::FromIp(_) => &[NameKind::Database],
+            NameSpec::Rule | NameSpec::Ruleset(_) => &[NameKind::Set, NameKind::Database],
         }
     }
 
     /// Whether a user without any pattern of those kinds is refused whatever the arguments are.
     pub(crate) fn is_always_asked(self) -> bool {
-        !matches!(self, Named::Shown(_) | Named::FromIp(_) | Named::Rule | Named::Ruleset(_))
+        !matches!(
+            self,
+            NameSpec::Shown(_) | NameSpec::FromIp(_) | NameSpec::Rule | NameSpec::Ruleset(_)
+        )
     }
 }
 
@@ -61,34 +64,34 @@ pub(super) fn denied(session: &Session, command: &Command, args: Args<'_>) -> Op
     command.names.iter().find_map(|named| denied_part(session, *named, args))
 }
 
-fn denied_part(session: &Session, named: Named, args: Args<'_>) -> Option<NameKind> {
+fn denied_part(session: &Session, named: NameSpec, args: Args<'_>) -> Option<NameKind> {
     let user = &session.user;
     let one = |kind: NameKind, name: &[u8]| (!user.may_name(kind, name)).then_some(kind);
     let at = |index: usize| args.get(index).unwrap_or_default();
     match named {
-        Named::Args(kind, first, last) => {
+        NameSpec::Args(kind, first, last) => {
             let count = match usize::try_from(last) {
                 Ok(last) => last + 1,
                 Err(_) => args.len().saturating_sub(last.unsigned_abs() as usize - 1),
             };
             args.first(count).skip(first).find_map(|name| one(kind, name))
         }
-        Named::All(kind) => (!user.may_name_all(kind)).then_some(kind),
-        Named::Shown(_) => None,
-        Named::Domain(index) => {
+        NameSpec::All(kind) => (!user.may_name_all(kind)).then_some(kind),
+        NameSpec::Shown(_) => None,
+        NameSpec::Domain(index) => {
             let domain = String::from_utf8_lossy(at(index));
             one(NameKind::Zone, zone_of(session, &domain).as_bytes())
         }
-        Named::PoolOrOwner(index) => {
+        NameSpec::PoolOrOwner(index) => {
             let generation = session.engine().generation();
             let called = std::str::from_utf8(at(index)).ok();
             let pool = called.and_then(|name| generation.pool_called(name));
             let pool = pool.and_then(|index| generation.pools().get(index));
             one(NameKind::Pool, pool.map_or(at(index), |pool| pool.name.as_bytes()))
         }
-        Named::FromIp(from) => databases(args, from).find_map(|it| one(NameKind::Database, it)),
-        Named::Rule => denied_in_rules(session, args, None),
-        Named::Ruleset(format) => denied_in_rules(session, args, Some(format)),
+        NameSpec::FromIp(from) => databases(args, from).find_map(|it| one(NameKind::Database, it)),
+        NameSpec::Rule => denied_in_rules(session, args, None),
+        NameSpec::Ruleset(format) => denied_in_rules(session, args, Some(format)),
     }
 }
 

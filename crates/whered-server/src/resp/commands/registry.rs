@@ -170,7 +170,7 @@ impl Word {
         Word::of(&cases).0
     }
 
-    /// The same for all cases of one name.
+    /// The slot of a name, whatever its case.
     fn slot(self) -> usize {
         let small = self.0 | SMALL;
         let mixed = small as u64 ^ ((small >> 64) as u64).rotate_left(29);

@@ -22,7 +22,7 @@ use whered_engine::{Edition, NamedRuleset, Ticket};
 
 use super::cidr::remark;
 use super::{
-    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, NameSpec,
     Outcome, SYNTAX_ERROR, WhenFull, address, name, no_such,
 };
 use crate::resp::protocol::Args;
@@ -36,7 +36,7 @@ const RULES: Command = Command {
     flags: &[Flag::ReadOnly, Flag::Fast],
     group: "rules",
     keys: &[],
-    names: &[Named::Args(NameKind::Ruleset, 1, 1)],
+    names: &[NameSpec::Args(NameKind::Ruleset, 1, 1)],
     channels: Channels::None,
     members: Members::None,
     when_full: WhenFull::Runs,
@@ -50,7 +50,7 @@ const RULES: Command = Command {
 };
 
 /// What commands name that write one rule, whose text may name more.
-const WRITTEN: &[Named] = &[Named::Args(NameKind::Ruleset, 1, 1), Named::Rule];
+const WRITTEN: &[NameSpec] = &[NameSpec::Args(NameKind::Ruleset, 1, 1), NameSpec::Rule];
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -120,7 +120,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "rules.list",
         arity: 1,
-        names: &[Named::Shown(NameKind::Ruleset)],
+        names: &[NameSpec::Shown(NameKind::Ruleset)],
         syntax: "",
         summary: "Returns the names of all rulesets",
         cost: "O(N) with N rulesets",
@@ -176,7 +176,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "rules.set",
         arity: 4,
-        names: &[Named::Args(NameKind::Ruleset, 1, 1), Named::Ruleset(2)],
+        names: &[NameSpec::Args(NameKind::Ruleset, 1, 1), NameSpec::Ruleset(2)],
         when_full: WhenFull::Refused,
         flags: &[Flag::Write],
         syntax: "ruleset OWN|IPTABLES|NFT|CLASSBENCH|AUTO text",

@@ -6,7 +6,7 @@
 
 use whered_engine::{Ordered, Value};
 
-use super::look_up::{Standing, look_up};
+use super::look_up::{MemberScore, look_up};
 use super::sorted_set_range::ScoreRange;
 use super::{
     Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
@@ -117,7 +117,7 @@ fn count(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     })
 }
 
-fn write_score(reply: &mut Reply, standing: Option<Standing>) {
+fn write_score(reply: &mut Reply, standing: Option<MemberScore>) {
     match standing {
         Some(standing) => reply.double(standing.score()),
         None => reply.null(),

@@ -10,7 +10,7 @@ use whered_engine::geo::Place;
 use whered_engine::{HealthOverride, Site, Ticket};
 
 use super::{
-    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, NameSpec,
     Outcome, WhenFull, address, explained, float, name, no_such, wrong_arity,
 };
 use crate::health::SiteReport;
@@ -24,7 +24,7 @@ const SITE: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     group: "steer",
     keys: &[],
-    names: &[Named::Args(NameKind::Pool, 1, 1)],
+    names: &[NameSpec::Args(NameKind::Pool, 1, 1)],
     channels: Channels::None,
     members: Members::None,
     when_full: WhenFull::Frees,
@@ -99,7 +99,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "steer",
         arity: -3,
-        names: &[Named::PoolOrOwner(1)],
+        names: &[NameSpec::PoolOrOwner(1)],
         when_full: WhenFull::Runs,
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "pool address [EXPLAIN]",

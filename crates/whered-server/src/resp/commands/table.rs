@@ -12,7 +12,7 @@ use std::sync::Arc;
 use whered_engine::tables::{Cell, Table, TableError};
 
 use super::{
-    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, NameSpec,
     Outcome, SYNTAX_ERROR, WhenFull, integer, name, named, no_such,
 };
 use crate::cells;
@@ -26,7 +26,7 @@ const TABLE: Command = Command {
     flags: &[Flag::ReadOnly],
     group: "table",
     keys: &[],
-    names: &[Named::Args(NameKind::Table, 1, 1)],
+    names: &[NameSpec::Args(NameKind::Table, 1, 1)],
     channels: Channels::None,
     members: Members::None,
     when_full: WhenFull::Runs,
@@ -58,7 +58,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "table.list",
         arity: 1,
-        names: &[Named::Shown(NameKind::Table)],
+        names: &[NameSpec::Shown(NameKind::Table)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "",
         summary: "Returns the names of the tables",

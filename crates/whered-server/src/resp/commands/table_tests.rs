@@ -221,7 +221,7 @@ fn kinds_by_syntax(command: &Command) -> std::collections::BTreeSet<NameKind> {
 fn every_command_with_a_name_for_an_argument_declares_it() {
     for command in all_and_subcommands() {
         let found = kinds_by_syntax(command);
-        let asked = command.names.iter().filter(|named| !matches!(named, Named::Shown(_)));
+        let asked = command.names.iter().filter(|named| !matches!(named, NameSpec::Shown(_)));
         let mut declared: std::collections::BTreeSet<NameKind> =
             asked.flat_map(|named| named.kinds().iter().copied()).collect();
         if !command.keys.is_empty() {
@@ -233,11 +233,11 @@ fn every_command_with_a_name_for_an_argument_declares_it() {
         if is_family.contains(&command.group) {
             assert!(!command.names.is_empty(), "{} names nothing", command.name);
             let is_list = command.name.ends_with(".list") && command.arity == 1;
-            let shows = command.names.iter().any(|named| matches!(named, Named::Shown(_)));
+            let shows = command.names.iter().any(|named| matches!(named, NameSpec::Shown(_)));
             assert_eq!(is_list, shows, "{}", command.name);
         }
         for named in command.names {
-            if let Named::Args(_, first, _) = named {
+            if let NameSpec::Args(_, first, _) = named {
                 assert!(command.arity.unsigned_abs() as usize > *first, "{}", command.name);
             }
         }
@@ -300,8 +300,8 @@ fn sources(folder: &Path, found: &mut Vec<(std::path::PathBuf, String)>) {
     }
 }
 
-/// Whether a line decides something by the name of a command: it compares with it, matches it, or has it
-/// in a list. Words of options and of requests (byte strings) are not meant.
+/// Whether a line decides something by the name of a command: it compares with it, matches it, or
+/// has it in a list. Words of options and of requests (byte strings) are not meant.
 fn decides_by(line: &str, name: &str) -> bool {
     let quoted = format!("\"{name}\"");
     let line = line.trim();
@@ -321,7 +321,7 @@ fn nothing_but_the_table_decides_by_the_name_of_a_command() {
     assert!(decides_by("matches!(command.name, \"exec\" | \"reset\")", "reset"));
     assert!(decides_by("const SOME: [&str; 2] = [\"del\", \"unlink\"];", "del"));
     assert!(!decides_by("() if args.is(at, \"get\") => true,", "get"));
-    // QUIT is answered before it is looked up; additions that follow each other are found by their bytes.
+    // QUIT is answered before it is looked up; GEOADDs in a row are found by their bytes.
     // Categories, families and classes of clients have names of commands too.
     let allowed = [
         ("mod.rs", "quit"),

@@ -4,8 +4,8 @@
 //! Not for: how the queue lies in memory (`resp/transaction`), who is kept out (`resp/gate`).
 //!
 //! The replies of a transaction are one reply: it is held until the last write in it is durable.
-//! Whether a command has changed its keys is what its handler says (`effect`). A key whose time is over,
-//! and one that `FLUSHALL` or `FLUSHDB` has removed, is noticed by `EXEC`.
+//! Each handler returns whether it changed its keys (`effect`). `EXEC` itself notices a key that has
+//! expired and one that `FLUSHALL` or `FLUSHDB` has removed.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 use whered_engine::{Engine, EngineError, ZoneReport};
 
 use super::{
-    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, Named,
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, NameSpec,
     Outcome, WhenFull, name, named,
 };
 use crate::resp::deferred;
@@ -20,7 +20,7 @@ const ZONE: Command = Command {
     flags: &[Flag::Admin],
     group: "zone",
     keys: &[],
-    names: &[Named::Args(NameKind::Zone, 1, 1)],
+    names: &[NameSpec::Args(NameKind::Zone, 1, 1)],
     channels: Channels::None,
     members: Members::None,
     when_full: WhenFull::Runs,
@@ -42,7 +42,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zone.list",
         arity: 1,
-        names: &[Named::Shown(NameKind::Zone)],
+        names: &[NameSpec::Shown(NameKind::Zone)],
         flags: &[Flag::ReadOnly, Flag::Fast],
         syntax: "",
         summary: "Returns the names of the zones",

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use whered_engine::Durability;
 
 use super::{Connection, Progress};
-use crate::resp::commands::{self, Moved};
+use crate::resp::commands::{self, MovesResult};
 use crate::resp::protocol::{Parsed, ProtocolError};
 use crate::resp::reply::Failure;
 use crate::resp::session::ReplyMode;
@@ -150,7 +150,7 @@ impl Connection {
         0
     }
 
-    fn answer_moves(&mut self, count: usize, moved: &Moved) {
+    fn answer_moves(&mut self, count: usize, moved: &MovesResult) {
         let used = self.parser.skip_ahead(count);
         self.input.used(used);
         for index in 0..count {
