@@ -21,7 +21,7 @@ use super::save::Saver;
 use crate::error::EngineError;
 use crate::feeds::Head;
 use crate::feeds::state::{FeedState, Header, Missing, States};
-use crate::feeds::unit::Backing;
+use crate::feeds::storage::StorageFile;
 use crate::tables::cell::{push_varint, take_bytes, take_varint};
 use crate::tables::wire;
 
@@ -52,10 +52,10 @@ impl Saver<'_> {
             // It may come back, or be repaired: until then the snapshots go on to name it.
             return self.save_reference(feed, feeds, &reference, (batch, resident_bytes));
         }
-        if let Some(Backing { file, batch }) = feed.unit.current_file() {
+        if let Some(StorageFile { file, batch }) = feed.storage.current_file() {
             let reference = file.reference();
             self.name_cold_file(file);
-            let numbers = (batch, feed.unit.resident_bytes());
+            let numbers = (batch, feed.storage.resident_bytes());
             return self.save_reference(feed, feeds, &reference, numbers);
         }
         let enough_bytes = self.block_bytes();
@@ -141,7 +141,7 @@ pub(super) fn take(feeds: &States, kind: u16, bytes: &[u8]) -> Result<(), Engine
         take_block(feeds, kind, bytes).map_err(EngineError::new)?
     };
     feed.note_memory(&feed.places());
-    feeds.residency.settle(feed.slot);
+    feeds.residency.finish(feed.slot);
     Ok(())
 }
 
@@ -161,7 +161,7 @@ fn feed_of<'a>(
 fn take_block(feeds: &States, kind: u16, bytes: &[u8]) -> Result<Arc<FeedState>, String> {
     let (feed, mut input) = feed_of(feeds, kind, bytes)?;
     let wrong = |fault: String| format!("feed '{}' in the snapshot: {fault}", feed.name);
-    feed.unit.note_change();
+    feed.storage.note_change();
     match kind {
         FEED_KIND => {
             let batch = take_varint(&mut input).ok_or_else(|| wrong("no batch".to_owned()))?;

@@ -87,7 +87,7 @@ impl Feed {
         self.state.note_memory(&self.state.places());
         self.note_batch(batch, ticket);
         drop(worker);
-        pin.settle();
+        pin.finish();
         drop(pin);
         self.log.wait(ticket).map_err(refused)?;
         Ok(taken)

@@ -18,7 +18,7 @@ use std::ops::Range;
 use whered_feeds::{Record, Value};
 use whered_geo::Place;
 
-use super::places::Sighted;
+use super::places::SightingSlot;
 
 /// How many records are a group: more do not wait less, and what was asked for must stay in the
 /// first cache until it is used.
@@ -61,7 +61,7 @@ pub(super) struct Block {
     items: Vec<(Span, i64)>,
     bytes: Vec<u8>,
     /// Where the first records were put, as far as that is known; `None` if they have no position.
-    pub(super) sighted: Vec<Option<Sighted>>,
+    pub(super) sighted: Vec<Option<SightingSlot>>,
 }
 
 impl Block {
@@ -167,7 +167,7 @@ impl Block {
         self.records.capacity() * size_of::<BlockRecord>()
             + self.fields.capacity() * size_of::<BlockValue>()
             + self.items.capacity() * size_of::<(Span, i64)>()
-            + self.sighted.capacity() * size_of::<Option<Sighted>>()
+            + self.sighted.capacity() * size_of::<Option<SightingSlot>>()
             + self.bytes.capacity()
     }
 

@@ -6,7 +6,7 @@
 //!                                                                         until it fits, load, pin
 //! ```
 //! For: who is in memory, who waits for whom, and for how long. Not for: writing and reading
-//! (`unit.rs`), which files stay (`cold_files.rs`); questions, which read the file of a cold table
+//! (`storage.rs`), which files stay (`cold_files.rs`); questions, which read the file of a cold table
 //! and never wait here.
 //!
 //! A change costs a write and a read of about all of two units, so it must be worth it: a unit that
@@ -103,7 +103,7 @@ struct Slot {
 
 impl Slot {
     fn is_resident(&self) -> bool {
-        !self.state.unit.is_cold()
+        !self.state.storage.is_cold()
     }
 
     /// Whether evicting it would make room.
@@ -151,7 +151,7 @@ impl Inner {
 }
 
 /// What comes next for whoever asks.
-enum Next {
+enum NextStep {
     Pin,
     Load,
     Evict(usize),
@@ -159,7 +159,7 @@ enum Next {
 }
 
 /// The lock again after a unit was moved, and how that went.
-type Moved<'a> = (MutexGuard<'a, Inner>, Result<(), StoreError>);
+type MoveResult<'a> = (MutexGuard<'a, Inner>, Result<(), StoreError>);
 
 /// See the file's header.
 #[derive(Default)]
@@ -236,8 +236,8 @@ impl Residency {
         let mut inner = sync::lock(&self.inner);
         loop {
             match self.next(&mut inner, slot) {
-                Next::Pin => return Ok(Some(self.pin(&mut inner, slot))),
-                Next::Load => {
+                NextStep::Pin => return Ok(Some(self.pin(&mut inner, slot))),
+                NextStep::Load => {
                     let (back, result) = self.load(inner, slot);
                     inner = back;
                     inner.leave_queue(slot);
@@ -252,7 +252,7 @@ impl Residency {
                     inner.slots[slot].since = Instant::now();
                     return Ok(Some(self.pin(&mut inner, slot)));
                 }
-                Next::Evict(victim) => {
+                NextStep::Evict(victim) => {
                     let (back, result) = self.evict(inner, victim);
                     inner = back;
                     // A start goes on with more than the budget rather than not at all.
@@ -264,7 +264,7 @@ impl Residency {
                         return Err(format!("there is no room in memory for the feed: {error}"));
                     }
                 }
-                Next::Wait => {
+                NextStep::Wait => {
                     let left = end.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         return Ok(None);
@@ -282,52 +282,52 @@ impl Residency {
         Pin { residency: self, slot }
     }
 
-    fn next(&self, inner: &mut Inner, slot: usize) -> Next {
+    fn next(&self, inner: &mut Inner, slot: usize) -> NextStep {
         let now = Instant::now();
         inner.queue.retain(|(who, asked)| *who == slot || now.duration_since(*asked) < STALE);
         let (is_moving, is_resident) =
             (inner.slots[slot].is_moving, inner.slots[slot].is_resident());
         if is_moving {
-            return Next::Wait;
+            return NextStep::Wait;
         }
         match inner.queue.iter_mut().find(|(who, _)| *who == slot) {
             Some((_, asked)) => *asked = now,
             None if is_resident => {
-                if inner.queue.is_empty() || !self.is_turn_over(&inner.slots[slot], now) {
-                    return Next::Pin;
+                if inner.queue.is_empty() || !self.is_slice_over(&inner.slots[slot], now) {
+                    return NextStep::Pin;
                 }
                 inner.queue.push_back((slot, now));
             }
             None => inner.queue.push_back((slot, now)),
         }
         if inner.queue.front().is_some_and(|(first, _)| *first != slot) {
-            return Next::Wait;
+            return NextStep::Wait;
         }
         if is_resident {
             inner.leave_queue(slot);
             inner.slots[slot].since = now;
-            return Next::Pin;
+            return NextStep::Pin;
         }
         if inner.slots[slot].holds > 0 {
-            return Next::Wait;
+            return NextStep::Wait;
         }
         let budget_bytes = self.budget_bytes();
         let wanted_bytes = inner.slots[slot].bytes;
         if budget_bytes == 0 || inner.resident_bytes() + wanted_bytes <= budget_bytes {
-            return Next::Load;
+            return NextStep::Load;
         }
         let may = |number: usize, other: &Slot| {
-            inner.waits(number) || self.is_turn_over(other, now) || self.is_idle(other, now)
+            inner.waits(number) || self.is_slice_over(other, now) || self.is_idle(other, now)
         };
         if let Some(victim) = inner.victim(slot, may) {
-            return Next::Evict(victim);
+            return NextStep::Evict(victim);
         }
         // What is alone, or beside feeds that stay, is let in whatever it takes.
         let could_go = |(number, other): (usize, &Slot)| number != slot && other.may_go();
         let is_serving = self.is_serving.load(Ordering::Acquire);
         match is_serving && inner.slots.iter().enumerate().any(could_go) {
-            true => Next::Wait,
-            false => Next::Load,
+            true => NextStep::Wait,
+            false => NextStep::Load,
         }
     }
 
@@ -336,20 +336,20 @@ impl Residency {
         if self.files.storage().is_some() { self.options.memory_budget_bytes } else { 0 }
     }
 
-    fn turn_of(&self, slot: &Slot, costs: u32) -> Duration {
+    fn slice_of(&self, slot: &Slot, costs: u32) -> Duration {
         let change = slot.evicting + slot.loading;
         if self.options.turn.is_zero() { Duration::ZERO } else { change * costs }
     }
 
-    fn is_turn_over(&self, slot: &Slot, now: Instant) -> bool {
-        let turn = self.options.turn.max(self.turn_of(slot, COSTS_BUSY));
+    fn is_slice_over(&self, slot: &Slot, now: Instant) -> bool {
+        let turn = self.options.turn.max(self.slice_of(slot, COSTS_BUSY));
         !self.is_serving.load(Ordering::Acquire) || now.duration_since(slot.since) >= turn
     }
 
     /// Whether it has had no batch for a while, and was here for long enough to be worth it.
     fn is_idle(&self, slot: &Slot, now: Instant) -> bool {
         now.duration_since(slot.used) >= self.options.turn / TURN_PARTS
-            && now.duration_since(slot.since) >= self.turn_of(slot, COSTS_IDLE)
+            && now.duration_since(slot.since) >= self.slice_of(slot, COSTS_IDLE)
     }
 
     /// Moves a unit, into memory or out of it, without the lock; gives the result, which bytes and
@@ -360,7 +360,7 @@ impl Residency {
         slot: usize,
         work: impl FnOnce(&Arc<FeedState>) -> Result<u64, StoreError>,
         note: impl FnOnce(&mut Slot, &mut HotStats, u64, Duration),
-    ) -> Moved<'a> {
+    ) -> MoveResult<'a> {
         inner.slots[slot].is_moving = true;
         let state = Arc::clone(&inner.slots[slot].state);
         drop(inner);
@@ -372,7 +372,7 @@ impl Residency {
         inner.slots[slot].is_moving = false;
         match &result {
             Ok(bytes) => {
-                inner.slots[slot].bytes = state.unit_bytes();
+                inner.slots[slot].bytes = state.stored_bytes();
                 note(&mut inner.slots[slot], &mut inner.stats, *bytes, elapsed);
             }
             Err(error) => {
@@ -384,7 +384,7 @@ impl Residency {
         (guard, result.map(drop))
     }
 
-    fn load<'a>(&'a self, inner: MutexGuard<'a, Inner>, slot: usize) -> Moved<'a> {
+    fn load<'a>(&'a self, inner: MutexGuard<'a, Inner>, slot: usize) -> MoveResult<'a> {
         self.moving(
             inner,
             slot,
@@ -398,7 +398,7 @@ impl Residency {
         )
     }
 
-    fn evict<'a>(&'a self, inner: MutexGuard<'a, Inner>, slot: usize) -> Moved<'a> {
+    fn evict<'a>(&'a self, inner: MutexGuard<'a, Inner>, slot: usize) -> MoveResult<'a> {
         self.moving(
             inner,
             slot,
@@ -417,9 +417,9 @@ impl Residency {
 
     /// Notes what a unit takes now, which is pinned or which nobody else knows yet, and evicts
     /// others if that is too much.
-    pub(crate) fn settle(&self, slot: usize) {
+    pub(crate) fn finish(&self, slot: usize) {
         let mut inner = sync::lock(&self.inner);
-        inner.slots[slot].bytes = inner.slots[slot].state.unit_bytes();
+        inner.slots[slot].bytes = inner.slots[slot].state.stored_bytes();
         let budget_bytes = self.budget_bytes();
         while budget_bytes > 0 && inner.resident_bytes() > budget_bytes {
             let Some(victim) = inner.victim(slot, |_, _| true) else { return };
@@ -437,7 +437,7 @@ impl Residency {
     ///
     /// # Errors
     /// The file cannot be written or read.
-    pub(crate) fn tend(
+    pub(crate) fn maintain(
         &self,
         state: &FeedState,
         idle: Duration,
@@ -503,8 +503,8 @@ pub(crate) struct Pin<'a> {
 
 impl Pin<'_> {
     /// Notes what they take now.
-    pub(crate) fn settle(&self) {
-        self.residency.settle(self.slot);
+    pub(crate) fn finish(&self) {
+        self.residency.finish(self.slot);
     }
 }
 

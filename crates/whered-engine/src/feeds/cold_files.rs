@@ -17,7 +17,7 @@ use crate::sync;
 
 /// Files that must not be removed.
 #[derive(Default)]
-struct Kept {
+struct FileReferences {
     /// Named by complete snapshots.
     referenced: HashSet<String>,
     /// Named by the one that is made.
@@ -28,7 +28,7 @@ struct Kept {
 #[derive(Default)]
 pub(crate) struct ColdFiles {
     storage: Option<Arc<dyn Storage>>,
-    kept: Mutex<Kept>,
+    kept: Mutex<FileReferences>,
     /// Held shared while a file is written that nothing names yet.
     writing: RwLock<()>,
 }
@@ -91,7 +91,7 @@ impl ColdFiles {
             referenced.extend(files.into_iter().map(|file| file.name));
         }
         let feeds = feeds();
-        let files = feeds.iter().filter_map(|state| state.unit.file());
+        let files = feeds.iter().filter_map(|state| state.storage.file());
         let current: HashSet<String> = files.map(|file| file.file.name().to_owned()).collect();
         let mut kept = sync::lock(&self.kept);
         kept.referenced = referenced;

@@ -69,7 +69,7 @@ impl Target {
     }
 
     /// Gives back all memory.
-    pub(super) fn shed(&mut self) {
+    pub(super) fn release_memory(&mut self) {
         self.stage = Stage::default();
         self.by_place = self.by_place.take().map(|_| Vec::new());
     }
@@ -120,10 +120,10 @@ fn civil(days: i64) -> (i64, i64, i64) {
 
 /// Memory for the steps of a group, used again by the next one.
 #[derive(Debug, Default)]
-pub(super) struct Noting {
+pub(super) struct RowBuffers {
     notes: Vec<Note>,
     keys: Vec<u8>,
-    staged: Vec<Staged>,
+    staged: Vec<StagedRow>,
 }
 
 /// A row that a record or one of its items goes to.
@@ -136,7 +136,7 @@ struct Note {
 
 /// A row that was found, and is staged.
 #[derive(Clone, Copy, Debug)]
-struct Staged {
+struct StagedRow {
     record: usize,
     item: Option<usize>,
     at: usize,
@@ -156,17 +156,17 @@ enum Row {
 }
 
 /// What a field is asked of.
-struct Seen<'a> {
+struct RecordFields<'a> {
     block: &'a Block,
     record: usize,
     item: Option<usize>,
     day: &'a [u8],
 }
 
-impl<'a> Seen<'a> {
+impl<'a> RecordFields<'a> {
     #[inline]
     fn cell(&self, field: Field) -> Cell<'a> {
-        let Seen { block, record, .. } = *self;
+        let RecordFields { block, record, .. } = *self;
         let item = || self.item.map(|item| block.item(item));
         match field {
             Field::Member => Cell::Text(block.member(record)),
@@ -196,7 +196,7 @@ impl<'a> Seen<'a> {
 }
 
 /// The step that finds the positions of records; without places they have none.
-pub(super) struct Placing<'a> {
+pub(super) struct PositionStage<'a> {
     pub(super) places: Option<&'a mut Places>,
     pub(super) approaches: &'a mut Vec<Approach>,
     /// What the collection gets, if there is one.
@@ -207,27 +207,27 @@ pub(super) struct Placing<'a> {
 }
 
 /// What places have become.
-pub(super) struct Placed {
+pub(super) struct PositionChanges {
     /// For the journal.
     pub(super) changes: Vec<u8>,
     pub(super) points: Option<ChangeBatch>,
 }
 
-impl Step for Placing<'_> {
-    type Made = Placed;
+impl Step for PositionStage<'_> {
+    type Output = PositionChanges;
 
     fn take(&mut self, block: &mut Block) {
         match &mut self.places {
             Some(places) => {
-                place_all(places, self.approaches, block);
+                find_positions(places, self.approaches, block);
                 self.changed.note_places(places.changed_len());
             }
             None => block.sighted.resize(block.groups().map(|group| group.len()).sum(), None),
         }
     }
 
-    fn end(self) -> Placed {
-        let Placing { places, mut points, name, .. } = self;
+    fn end(self) -> PositionChanges {
+        let PositionStage { places, mut points, name, .. } = self;
         let mut changes = Vec::new();
         if let Some(places) = places {
             let places = &*places;
@@ -238,12 +238,12 @@ impl Step for Placing<'_> {
                 }
             });
         }
-        Placed { changes, points }
+        PositionChanges { changes, points }
     }
 }
 
 /// Finds the positions of a block's records.
-fn place_all(places: &mut Places, approaches: &mut Vec<Approach>, block: &mut Block) {
+fn find_positions(places: &mut Places, approaches: &mut Vec<Approach>, block: &mut Block) {
     for group in block.groups() {
         approaches.clear();
         let approach = |record| places.approach(block.member(record));
@@ -265,42 +265,42 @@ fn place_all(places: &mut Places, approaches: &mut Vec<Approach>, block: &mut Bl
 }
 
 /// The step that changes rows beside the tables.
-pub(super) struct Notes<'a> {
+pub(super) struct RowStage<'a> {
     pub(super) targets: &'a mut [Target],
     /// The targets' tables.
     pub(super) stores: &'a [RwLockReadGuard<'a, Store>],
-    pub(super) noting: &'a mut Noting,
+    pub(super) buffers: &'a mut RowBuffers,
     pub(super) day: &'a mut Day,
     pub(super) needs_day: bool,
     pub(super) changed: &'a Changed,
 }
 
 /// What tables become.
-pub(super) struct Noted {
+pub(super) struct RowChanges {
     /// For the journal: those that change, and how.
     pub(super) changes: Vec<u8>,
     /// How many rows change.
     pub(super) rows: u64,
 }
 
-impl Step for Notes<'_> {
-    type Made = Noted;
+impl Step for RowStage<'_> {
+    type Output = RowChanges;
 
     /// Applies the rules of all tables to a block's records, whose positions are known.
     fn take(&mut self, block: &mut Block) {
         for group in block.groups() {
             for (target, store) in self.targets.iter_mut().zip(self.stores) {
                 let day = self.needs_day.then_some(&mut *self.day);
-                find_rows(target, store, block, group.clone(), day, self.noting);
+                find_rows(target, store, block, group.clone(), day, self.buffers);
                 let day = self.needs_day.then_some(&mut *self.day);
-                note_rows(target, store, block, day, self.noting);
+                note_rows(target, store, block, day, self.buffers);
             }
         }
         let staged = self.targets.iter().map(|target| target.stage.staged_len());
         self.changed.note_rows(staged.sum());
     }
 
-    fn end(self) -> Noted {
+    fn end(self) -> RowChanges {
         let changed = || {
             let targets = self.targets.iter().zip(self.stores);
             targets.filter(|(target, _)| !target.stage.is_empty())
@@ -311,7 +311,7 @@ impl Step for Notes<'_> {
             push_varint(&mut changes, target.number as u64);
             rows += wire::push_changes(&mut changes, store, &target.stage);
         }
-        Noted { changes, rows }
+        RowChanges { changes, rows }
     }
 }
 
@@ -333,10 +333,10 @@ fn find_rows(
     block: &Block,
     group: Range<usize>,
     mut day: Option<&mut Day>,
-    noting: &mut Noting,
+    buffers: &mut RowBuffers,
 ) {
     let Target { plan, stage, by_place, .. } = target;
-    let Noting { notes, keys, .. } = noting;
+    let RowBuffers { notes, keys, .. } = buffers;
     notes.clear();
     keys.clear();
     if let Some(rows) = by_place {
@@ -352,7 +352,7 @@ fn find_rows(
             stage.approach(row);
             Row::Known(row)
         } else {
-            let seen = Seen { block, record, item, day };
+            let seen = RecordFields { block, record, item, day };
             let start = keys.len();
             plan.key.iter().for_each(|field| push_key_cell(keys, seen.cell(*field)));
             let (end, hash) = (keys.len(), hash_of(&keys[start..]));
@@ -388,18 +388,18 @@ fn note_rows(
     store: &Store,
     block: &Block,
     day: Option<&mut Day>,
-    noting: &mut Noting,
+    buffers: &mut RowBuffers,
 ) {
-    stage_rows(target, store, block, noting);
+    stage_rows(target, store, block, buffers);
     let Target { plan, stage, .. } = target;
-    let (rows, mut day) = (&noting.staged, day);
+    let (rows, mut day) = (&buffers.staged, day);
     for (index, (column, field)) in plan.shape.columns.iter().zip(&plan.columns).enumerate() {
         // The fields that most columns have, each with a loop of its own.
-        let time = |row: &Staged| block.time_millis(row.record);
+        let time = |row: &StagedRow| block.time_millis(row.record);
         let number = |number: Option<f64>| number.map_or(Cell::Absent, Cell::Number);
-        let place = |row: &Staged| block.place(row.record);
-        let longitude = |row: &Staged| number(place(row).map(|place| place.longitude_degrees));
-        let latitude = |row: &Staged| number(place(row).map(|place| place.latitude_degrees));
+        let place = |row: &StagedRow| block.place(row.record);
+        let longitude = |row: &StagedRow| number(place(row).map(|place| place.longitude_degrees));
+        let latitude = |row: &StagedRow| number(place(row).map(|place| place.latitude_degrees));
         let rows = rows.iter();
         match field {
             Field::None => {
@@ -416,8 +416,9 @@ fn note_rows(
                 stage.note_all(index, column, rows.map(|row| (row.at, latitude(row), time(row))));
             }
             field => rows.for_each(|row| {
-                let Staged { record, item, at } = *row;
-                let seen = Seen { block, record, item, day: day_of(&mut day, block, record) };
+                let StagedRow { record, item, at } = *row;
+                let seen =
+                    RecordFields { block, record, item, day: day_of(&mut day, block, record) };
                 stage.note(at, index, column, seen.cell(*field), time(row));
             }),
         }
@@ -425,9 +426,9 @@ fn note_rows(
 }
 
 /// Stages the rows that [`find_rows`] has asked for.
-fn stage_rows(target: &mut Target, store: &Store, block: &Block, noting: &mut Noting) {
+fn stage_rows(target: &mut Target, store: &Store, block: &Block, buffers: &mut RowBuffers) {
     let Target { stage, by_place, .. } = target;
-    let Noting { notes, keys, staged } = noting;
+    let RowBuffers { notes, keys, staged } = buffers;
     staged.clear();
     for &Note { record, item, row } in &*notes {
         let at = match row {
@@ -446,7 +447,7 @@ fn stage_rows(target: &mut Target, store: &Store, block: &Block, noting: &mut No
                 at
             }
         };
-        staged.push(Staged { record, item, at });
+        staged.push(StagedRow { record, item, at });
     }
 }
 

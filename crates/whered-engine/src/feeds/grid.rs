@@ -260,7 +260,7 @@ impl Grid {
             let last = columns.place_of(longitude_degrees + reach);
             let end = last.min(first + columns.count - 1) + 1;
             for column in first..end {
-                each(tag(member, (band, columns.around(column))));
+                each(tag(member, (band, columns.squares_around(column))));
             }
             if band >= north {
                 return;
@@ -281,7 +281,7 @@ impl Grid {
     fn tag_of(&self, member: u32, place: Place) -> Tag {
         let band = self.band(place.latitude_degrees);
         let columns = self.columns(band);
-        tag(member, (band, columns.around(columns.place_of(place.longitude_degrees))))
+        tag(member, (band, columns.squares_around(columns.place_of(place.longitude_degrees))))
     }
 
     #[inline]
@@ -360,7 +360,7 @@ impl Columns {
 
     /// The column of a place beyond the date line: no division where it is not beyond.
     #[inline]
-    fn around(&self, place: i64) -> i64 {
+    fn squares_around(&self, place: i64) -> i64 {
         if (0..self.count).contains(&place) { place } else { place.rem_euclid(self.count) }
     }
 }

@@ -11,7 +11,7 @@
 //! | `push.rs`, `spooled.rs`, `unpack.rs` | taking uploads in |
 //! | `step.rs`, `pipeline.rs`, `read.rs`, `block.rs`, `consolidate.rs`, `places.rs`, `places_wire.rs`, `near.rs`, `grid.rs` | making a batch |
 //! | `entry.rs`, `state.rs` | what the journal has, and what it makes of a feed |
-//! | `budget.rs`, `unit.rs`, `cold_files.rs` | which places and tables are in memory, and moving them |
+//! | `budget.rs`, `storage.rs`, `cold_files.rs` | which places and tables are in memory, and moving them |
 //! | `quarantine.rs` | why records do not count |
 //! | `status.rs`, `links.rs`, `rate.rs` | what a feed answers |
 //!
@@ -44,7 +44,7 @@ mod spooled;
 pub(crate) mod state;
 mod status;
 mod step;
-pub(crate) mod unit;
+pub(crate) mod storage;
 mod unpack;
 mod upload;
 
@@ -75,7 +75,7 @@ pub use whered_feeds as formats;
 
 use push::Pushes;
 use rate::Rate;
-use spooled::Waiting;
+use spooled::Backlog;
 use state::{FeedState, States};
 use step::Worker;
 
@@ -216,7 +216,7 @@ pub struct Feed {
     state: Arc<FeedState>,
     states: Arc<States>,
     log: Arc<Log>,
-    waiting: Waiting,
+    waiting: Backlog,
     /// Why the spool could not be opened, if it could not.
     spool_fault: Option<String>,
     pushes: Mutex<Pushes>,
@@ -353,9 +353,9 @@ impl Feed {
             journal_bytes: of(&counters.journal_bytes),
             last_batch: self.state.header().batch,
             last_error: lock(&counters.last_error).clone(),
-            is_resident: !self.state.unit.is_cold(),
+            is_resident: !self.state.storage.is_cold(),
             resident_bytes: self.state.noted_bytes() + self.working_bytes(),
-            cold_bytes: self.state.unit.file().map_or(0, |file| file.file.size_bytes()),
+            cold_bytes: self.state.storage.file().map_or(0, |file| file.file.size_bytes()),
             spool: self.waiting.spool().map(whered_store::Spool::stats),
         }
     }
@@ -401,21 +401,22 @@ impl Feed {
     }
 
     /// Gives back the memory that making batches has; no batch is made.
-    fn shed(&self) {
+    fn release_memory(&self) {
         let mut worker = lock(&self.worker);
-        worker.shed();
+        worker.release_memory();
         self.worker_bytes.store(worker.memory_bytes() as u64, Ordering::Relaxed);
     }
 
     /// While there is nothing to do: has idle places and tables evicted, and those loaded that are
     /// asked for.
-    fn tend(&self) {
+    fn maintain(&self) {
         let mut is_asked_for = false;
         for table in &self.tables {
             is_asked_for |= table.take_asked();
         }
-        let tended = self.states.residency.tend(&self.state, self.source.limits.idle, is_asked_for);
-        if let Err(error) = tended {
+        let maintained =
+            self.states.residency.maintain(&self.state, self.source.limits.idle, is_asked_for);
+        if let Err(error) = maintained {
             *lock(&self.counters.last_error) = Some(error);
         }
     }

@@ -37,7 +37,7 @@ const BANDS: usize = 128;
 
 /// See the file's header.
 #[derive(Debug)]
-pub(super) struct Near {
+pub(super) struct PositionIndex {
     lines: Vec<Line>,
     /// Where lines are free, for each size that members have.
     free: [Vec<u32>; SIZES],
@@ -57,7 +57,7 @@ struct Line {
 
 /// Where the positions of a member are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Of {
+pub(super) struct MemberSlots {
     pub(super) member: u32,
     /// How many it has.
     pub(super) positions: u32,
@@ -65,7 +65,7 @@ pub(super) struct Of {
     pub(super) lines: u32,
 }
 
-impl Of {
+impl MemberSlots {
     fn has_few(self) -> bool {
         self.positions <= FEW_MAX
     }
@@ -74,8 +74,8 @@ impl Of {
 /// What is looked at for a place: a box around it, in which whatever lies within the radius is; or
 /// squares of the grid.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Around {
-    vicinity: Vicinity,
+pub(super) struct SearchBox {
+    bounds: Vicinity,
     /// None: the member had few positions when it was asked.
     squares: Squares,
 }
@@ -106,8 +106,8 @@ fn size_of_lines(positions: u32) -> usize {
     positions.div_ceil(LANES as u32).next_power_of_two().trailing_zeros() as usize
 }
 
-impl Near {
-    pub(super) fn new(radius_meters: f64) -> Near {
+impl PositionIndex {
+    pub(super) fn new(radius_meters: f64) -> PositionIndex {
         let grid = Grid::new(radius_meters);
         let reach_degrees = grid.reach_degrees();
         let reach_east = std::array::from_fn(|band| {
@@ -118,12 +118,12 @@ impl Near {
             units(reach_degrees / furthest.to_radians().cos())
         });
         let (lines, free) = (Vec::new(), Default::default());
-        Near { lines, free, grid, reach_east, reach_north: units(reach_degrees) }
+        PositionIndex { lines, free, grid, reach_east, reach_north: units(reach_degrees) }
     }
 
     /// One that nothing is put in.
-    pub(super) fn none() -> Near {
-        Near::new(EARTH_METERS)
+    pub(super) fn none() -> PositionIndex {
+        PositionIndex::new(EARTH_METERS)
     }
 
     pub(super) fn radius(&self) -> &Radius {
@@ -133,7 +133,7 @@ impl Near {
     /// Adds a member's next position; `of` has those before it, and `place_of` tells where they are.
     pub(super) fn insert(
         &mut self,
-        of: &mut Of,
+        of: &mut MemberSlots,
         row: u32,
         place: Place,
         place_of: impl Fn(u32) -> Place,
@@ -157,7 +157,7 @@ impl Near {
     }
 
     /// Gives a member lines for one position more.
-    fn enlarge(&mut self, before: Of, of: &mut Of) {
+    fn enlarge(&mut self, before: MemberSlots, of: &mut MemberSlots) {
         let size = size_of_lines(of.positions);
         of.lines = self.free[size].pop().unwrap_or_else(|| {
             self.lines.resize(self.lines.len() + (1 << size), Line::default());
@@ -172,7 +172,7 @@ impl Near {
     }
 
     /// Frees a member's lines; gives the rows that stand in them.
-    fn give_back(&mut self, of: Of) -> [u32; FEW_MAX as usize] {
+    fn give_back(&mut self, of: MemberSlots) -> [u32; FEW_MAX as usize] {
         let size = size_of_lines(of.positions);
         self.free[size].push(of.lines);
         let mut rows = [0; FEW_MAX as usize];
@@ -185,7 +185,7 @@ impl Near {
 
     /// Takes note that the position of an ordinal is at another place.
     #[inline]
-    pub(super) fn move_row(&mut self, of: Of, ordinal: u32, row: u32, to: Place) {
+    pub(super) fn move_row(&mut self, of: MemberSlots, ordinal: u32, row: u32, to: Place) {
         if of.has_few() {
             let nth = ordinal as usize - 1;
             self.lines[of.lines as usize + nth / LANES].put(nth % LANES, row, to);
@@ -196,52 +196,63 @@ impl Near {
 
     /// The first step to the positions near a place: asks for what tells which they are.
     #[inline]
-    pub(super) fn approach(&self, of: Of, place: Place, around: &mut Around) {
+    pub(super) fn approach(&self, of: MemberSlots, place: Place, search_box: &mut SearchBox) {
         if !of.has_few() {
-            self.grid.find_squares(of.member, place, &mut around.squares);
+            self.grid.find_squares(of.member, place, &mut search_box.squares);
             return;
         }
         self.lines_of(of).for_each(|line| prefetch(&self.lines, line));
         let (x, y) = (unit(place.longitude_degrees), unit(place.latitude_degrees));
         let east = self.reach_east[(y.unsigned_abs() >> BAND_BITS) as usize % BANDS];
-        around.vicinity = Vicinity::new((x, east), (y, self.reach_north));
+        search_box.bounds = Vicinity::new((x, east), (y, self.reach_north));
     }
 
     /// The second step: gives `each` rows that are likely to be near.
     #[inline]
-    pub(super) fn likely(&self, of: Of, around: &mut Around, each: impl FnMut(u32)) {
+    pub(super) fn likely(
+        &self,
+        of: MemberSlots,
+        search_box: &mut SearchBox,
+        each: impl FnMut(u32),
+    ) {
         if of.has_few() {
-            self.in_lines(of, around, each);
+            self.in_lines(of, search_box, each);
         } else {
-            self.grid.find_firsts(&mut around.squares, each);
+            self.grid.find_firsts(&mut search_box.squares, each);
         }
     }
 
     /// Gives `each` all rows of the member that may lie within the radius of a place, and perhaps others,
-    /// also of other members; `around` is this place's.
+    /// also of other members; `search_box` is this place's.
     #[inline]
-    pub(super) fn each(&self, of: Of, place: Place, around: &Around, each: impl FnMut(u32)) {
+    pub(super) fn each(
+        &self,
+        of: MemberSlots,
+        place: Place,
+        search_box: &SearchBox,
+        each: impl FnMut(u32),
+    ) {
         if of.has_few() {
-            self.in_lines(of, around, each);
-        } else if around.squares.is_none() {
+            self.in_lines(of, search_box, each);
+        } else if search_box.squares.is_none() {
             // It had few then.
             let mut squares = Squares::default();
             self.grid.find_squares(of.member, place, &mut squares);
             self.grid.near(of.member, place, &squares, each);
         } else {
-            self.grid.near(of.member, place, &around.squares, each);
+            self.grid.near(of.member, place, &search_box.squares, each);
         }
     }
 
     /// The numbers of a member's lines.
     #[inline]
-    fn lines_of(&self, of: Of) -> std::ops::Range<usize> {
+    fn lines_of(&self, of: MemberSlots) -> std::ops::Range<usize> {
         let first = of.lines as usize;
         first..first + (of.positions as usize).div_ceil(LANES)
     }
 
     #[inline]
-    fn in_lines(&self, of: Of, around: &Around, mut each: impl FnMut(u32)) {
+    fn in_lines(&self, of: MemberSlots, search_box: &SearchBox, mut each: impl FnMut(u32)) {
         let mut first = of.lines as usize;
         let mut left = of.positions;
         while left > 0 {
@@ -250,7 +261,7 @@ impl Near {
             let pair = [first, first + usize::from(left > LANES as u32)];
             let [low, high] = pair.map(|line| {
                 let Line { x, y, .. } = &self.lines[line];
-                around.vicinity.holds(x, y)
+                search_box.bounds.holds(x, y)
             });
             let known = (1 << left.min(2 * LANES as u32)) - 1;
             let mut bits = (low | high << LANES) & known;
@@ -301,13 +312,13 @@ mod tests {
     }
 
     /// What `near` gives for a place, asked ahead or not.
-    fn found(near: &Near, of: Of, at: Place, is_ahead: bool) -> Vec<u32> {
-        let (mut around, mut rows) = (Around::default(), Vec::new());
-        near.approach(of, at, &mut around);
+    fn found(near: &PositionIndex, of: MemberSlots, at: Place, is_ahead: bool) -> Vec<u32> {
+        let (mut search_box, mut rows) = (SearchBox::default(), Vec::new());
+        near.approach(of, at, &mut search_box);
         if is_ahead {
-            near.likely(of, &mut around, |_| {});
+            near.likely(of, &mut search_box, |_| {});
         }
-        near.each(of, at, &around, |row| rows.push(row));
+        near.each(of, at, &search_box, |row| rows.push(row));
         rows
     }
 
@@ -315,11 +326,11 @@ mod tests {
     fn whatever_lies_within_the_radius_is_a_candidate() {
         let mut random = Random(3);
         for radius_meters in [1e-3, 0.01, 1.0, 25.0, 3000.0, 1e5, 3e6, 1.5e7] {
-            let mut near = Near::new(radius_meters);
+            let mut near = PositionIndex::new(radius_meters);
             let reach_degrees = near.grid.reach_degrees();
             // The first members have few positions, the last ones many.
-            let mut members: Vec<Of> =
-                (0..12).map(|member| Of { member, positions: 0, lines: 0 }).collect();
+            let mut members: Vec<MemberSlots> =
+                (0..12).map(|member| MemberSlots { member, positions: 0, lines: 0 }).collect();
             let mut rows: Vec<(u32, u32, Place)> = Vec::new();
             for _ in 0..600 {
                 let member = (random.below(12) * random.below(12) / 11) as usize;
@@ -350,10 +361,10 @@ mod tests {
 
     #[test]
     fn lines_that_a_member_has_no_more_are_another_s() {
-        let mut near = Near::new(25.0);
+        let mut near = PositionIndex::new(25.0);
         let at = Place { longitude_degrees: 8.0, latitude_degrees: 50.0 };
-        let fill = |near: &mut Near, member, positions| {
-            let mut of = Of { member, positions: 0, lines: 0 };
+        let fill = |near: &mut PositionIndex, member, positions| {
+            let mut of = MemberSlots { member, positions: 0, lines: 0 };
             (0..positions).for_each(|row| near.insert(&mut of, row, at, |_| at));
             assert_eq!(found(near, of, at, true).len(), positions as usize);
         };
@@ -369,8 +380,8 @@ mod tests {
 
     #[test]
     fn what_is_far_away_is_left_out() {
-        let mut near = Near::new(25.0);
-        let mut of = Of { member: 0, positions: 0, lines: 0 };
+        let mut near = PositionIndex::new(25.0);
+        let mut of = MemberSlots { member: 0, positions: 0, lines: 0 };
         for row in 0..FEW_MAX {
             let at =
                 Place { longitude_degrees: 8.0 + f64::from(row) * 1e-3, latitude_degrees: 60.0 };

@@ -20,8 +20,8 @@ use super::entry::{DEFINE_KIND, Definition};
 use super::places::PlaceRule;
 use super::push::Pushes;
 use super::quarantine::Quarantine;
-use super::read::Reading;
-use super::spooled::Waiting;
+use super::read::BatchReader;
+use super::spooled::Backlog;
 use super::state::{FeedState, States};
 use super::step::Worker;
 use super::{Counters, Feed, FeedSource, Feeds, MemoryLimit};
@@ -74,11 +74,11 @@ impl Feeds {
             define(source, &plans, &state, log)?;
             let parts = Parts { states, state: Arc::clone(&state), log, memory: &memory };
             let feed = Arc::new(open_feed(source, number, plans, &parts, places)?);
-            state.unit.set_feed(&feed);
+            state.storage.set_feed(&feed);
             feeds.push(feed);
         }
         states.all().iter().for_each(|state| state.note_memory(&state.places()));
-        states.settle_start(sources)?;
+        states.finish_start(sources)?;
         Ok(Feeds { feeds, states: Arc::clone(states), memory })
     }
 }
@@ -144,11 +144,11 @@ fn open_feed(
     let mut pushes = Pushes::new(position);
     let wake: Arc<Notify> = Arc::default();
     let (waiting, spool_fault) = match places {
-        None => (Waiting::in_memory(position, source.limits.spool_size_bytes_max), None),
+        None => (Backlog::in_memory(position, source.limits.spool_size_bytes_max), None),
         Some(places) => match open_spool(source, position, &mut pushes, &wake, places) {
             Ok(waiting) => (waiting, None),
             // The others do not suffer for it: what it has in memory can be asked for all the same.
-            Err(error) => (Waiting::Closed(position), Some(error.to_string())),
+            Err(error) => (Backlog::Closed(position), Some(error.to_string())),
         },
     };
     let quarantine = Quarantine::new(places.and_then(|places| places.quarantine), &source.name);
@@ -170,7 +170,7 @@ fn open_feed(
         tables.push(Arc::clone(&all[number]));
         targets.push(Target::new(plan, number, has_places, is_merged));
     }
-    let reading = Reading::new(waiting.reader(position), position, quarantine.is_kept());
+    let reading = BatchReader::new(waiting.reader(position), position, quarantine.is_kept());
     let worker = Worker::new(reading, quarantine, targets);
     Ok(Feed {
         source: source.clone(),
@@ -202,7 +202,7 @@ fn open_spool(
     pushes: &mut Pushes,
     wake: &Arc<Notify>,
     places: &Places<'_>,
-) -> Result<Waiting, EngineError> {
+) -> Result<Backlog, EngineError> {
     let storage = (places.spool)(&source.name)?;
     let files = Arc::clone(&storage);
     let segment_size_bytes = places.journal.segment_size_bytes.min(SEGMENT_BYTES);
@@ -212,5 +212,5 @@ fn open_spool(
     let (spool, _) = Spool::open(storage, options, position, &mut |entry| pushes.note(&entry))?;
     let wake = Arc::clone(wake);
     spool.on_progress(Box::new(move || wake.notify()));
-    Ok(Waiting::Disk(Box::new(spool), files))
+    Ok(Backlog::Disk(Box::new(spool), files))
 }

@@ -107,11 +107,11 @@ pub(super) type HandOn<'a> = dyn FnMut(&mut Block) + 'a;
 
 /// What is done with one block after the other, and what comes of all of them.
 pub(super) trait Step: Send {
-    type Made: Send;
+    type Output: Send;
 
     fn take(&mut self, block: &mut Block);
 
-    fn end(self) -> Self::Made;
+    fn end(self) -> Self::Output;
 }
 
 /// Runs the steps: `read` hands blocks on and gives its result, `place` and `note` get each of them.
@@ -122,7 +122,7 @@ pub(super) fn run<R: Send, P: Step, N: Step>(
     read: impl FnOnce(&mut HandOn<'_>) -> R + Send,
     place: P,
     note: N,
-) -> (R, P::Made, N::Made) {
+) -> (R, P::Output, N::Output) {
     let Some(blocks) = blocks else {
         return one_after_the_other(read, place, note);
     };
@@ -143,7 +143,7 @@ pub(super) fn run<R: Send, P: Step, N: Step>(
 
 /// Does one thing, and meanwhile another one on a thread of that name and priority; after it where the
 /// system has no thread to give.
-pub(super) fn beside<T>(
+pub(super) fn run_alongside<T>(
     (name, priority): (&str, Option<Priority>),
     other: impl FnOnce() + Send,
     this: impl FnOnce() -> T,
@@ -167,7 +167,7 @@ fn one_after_the_other<R, P: Step, N: Step>(
     read: impl FnOnce(&mut HandOn<'_>) -> R,
     mut place: P,
     mut note: N,
-) -> (R, P::Made, N::Made) {
+) -> (R, P::Output, N::Output) {
     let made = read(&mut |block| {
         place.take(block);
         note.take(block);
@@ -186,7 +186,7 @@ fn on_threads<R, T: Send, P: Step, N: Step>(
     read: R,
     mut place: P,
     note: N,
-) -> (T, P::Made, N::Made)
+) -> (T, P::Output, N::Output)
 where
     R: FnOnce(&mut HandOn<'_>) -> T + Send,
 {
@@ -281,7 +281,7 @@ fn note_all<N: Step>(
     mut note: N,
     placed_blocks: Receiver<Block>,
     give_back: &Sender<Block>,
-) -> N::Made {
+) -> N::Output {
     for mut block in placed_blocks {
         note.take(&mut block);
         block.clear();
@@ -304,7 +304,7 @@ mod tests {
     use whered_feeds::Record;
 
     use super::*;
-    use crate::feeds::places::Sighted;
+    use crate::feeds::places::SightingSlot;
 
     fn record(member: &[u8]) -> Record<'_> {
         Record { offset_bytes: 0, member, place: None, time_millis: None, fields: &[], items: &[] }
@@ -327,7 +327,7 @@ mod tests {
     struct By<F>(F);
 
     impl<F: FnMut(&mut Block) + Send> Step for By<F> {
-        type Made = F;
+        type Output = F;
 
         fn take(&mut self, block: &mut Block) {
             (self.0)(block);
@@ -345,7 +345,7 @@ mod tests {
             let mut noted = Vec::new();
             let place = By(|block: &mut Block| {
                 placed.push(block.time_millis(0));
-                block.sighted.push(Some(Sighted { row: placed.len() as u32, ordinal: 1 }));
+                block.sighted.push(Some(SightingSlot { row: placed.len() as u32, ordinal: 1 }));
             });
             let note = By(|block: &mut Block| {
                 let row = block.sighted[0].map(|sighted| sighted.row);

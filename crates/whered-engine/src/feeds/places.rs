@@ -24,7 +24,7 @@ mod wire;
 use whered_geo::{Cell, Center, NearestWithin, Place};
 use whered_simd::prefetch;
 
-use super::near::{Around, Near, Of};
+use super::near::{MemberSlots, PositionIndex, SearchBox};
 use crate::tables::index::{Index, hash_of};
 use crate::tables::texts::{Arena, ArenaMark};
 
@@ -121,17 +121,17 @@ pub(crate) struct Places {
     members: Vec<Member>,
     rows: Vec<Box<[PlaceRow]>>,
     len: u32,
-    near: Near,
+    near: PositionIndex,
     /// Whether that is of the rows: replaying leaves it alone.
     has_near: bool,
     /// What the batch that is made has changed, as it was.
     changed: Vec<(u32, Values)>,
-    begun: Begun,
+    checkpoint: Checkpoint,
 }
 
 /// What there was when a batch began.
 #[derive(Clone, Copy, Debug, Default)]
-struct Begun {
+struct Checkpoint {
     batch: u64,
     len: u32,
     members: usize,
@@ -146,7 +146,7 @@ pub(crate) struct Approach {
     /// [`UNKNOWN`] if there was none yet.
     member: u32,
     /// If positions are merged.
-    around: Around,
+    search_box: SearchBox,
 }
 
 /// No member has this number.
@@ -154,7 +154,7 @@ const UNKNOWN: u32 = u32::MAX;
 
 /// Where a sighting was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sighted {
+pub(crate) struct SightingSlot {
     pub(crate) row: u32,
     pub(crate) ordinal: u32,
 }
@@ -169,13 +169,13 @@ impl Places {
             rows: Vec::new(),
             len: 0,
             near: if let PlaceRule::Merged(meters) = rule {
-                Near::new(meters)
+                PositionIndex::new(meters)
             } else {
-                Near::none()
+                PositionIndex::none()
             },
             has_near: true,
             changed: Vec::new(),
-            begun: Begun::default(),
+            checkpoint: Checkpoint::default(),
         }
     }
 
@@ -196,7 +196,7 @@ impl Places {
     /// Makes what finds the rows near a place, of the rows.
     fn make_near(&mut self) {
         if let PlaceRule::Merged(meters) = self.rule {
-            self.near = Near::new(meters);
+            self.near = PositionIndex::new(meters);
             (0..self.len).for_each(|row| self.note_near(row));
         }
         self.has_near = true;
@@ -213,7 +213,7 @@ impl Places {
     fn note_near(&mut self, row: u32) {
         let PlaceRow { member, ordinal, .. } = *self.row(row);
         let lines = &mut self.members[member as usize].lines;
-        let mut of = Of { member, positions: ordinal - 1, lines: *lines };
+        let mut of = MemberSlots { member, positions: ordinal - 1, lines: *lines };
         let place_of = |row| row_of(&self.rows, row).place();
         self.near.insert(&mut of, row, place_of(row), place_of);
         *lines = of.lines;
@@ -221,16 +221,16 @@ impl Places {
 
     /// Where a member's rows are looked for.
     #[inline]
-    fn of(&self, member: u32) -> Of {
+    fn of(&self, member: u32) -> MemberSlots {
         let Member { positions, lines, .. } = self.members[member as usize];
-        Of { member, positions, lines }
+        MemberSlots { member, positions, lines }
     }
 
     /// From now on changes are those of this batch, until it is kept or undone.
     pub(crate) fn begin(&mut self, batch: u64) {
         self.changed.clear();
         let (len, members) = (self.len, self.members.len());
-        self.begun = Begun { batch, len, members, names: self.names.mark() };
+        self.checkpoint = Checkpoint { batch, len, members, names: self.names.mark() };
     }
 
     /// The first of the steps to a sighting: asks for what finds its member.
@@ -238,7 +238,7 @@ impl Places {
     pub(crate) fn approach(&self, name: &[u8]) -> Approach {
         let hash = hash_of(name);
         self.index.fetch(hash);
-        Approach { hash, member: UNKNOWN, around: Around::default() }
+        Approach { hash, member: UNKNOWN, search_box: SearchBox::default() }
     }
 
     /// The second step: finds the member, and asks for what finds its positions.
@@ -247,7 +247,7 @@ impl Places {
         let Some(member) = self.member(approach.hash, name) else { return };
         approach.member = member;
         if self.rule.is_merged() {
-            self.near.approach(self.of(member), place, &mut approach.around);
+            self.near.approach(self.of(member), place, &mut approach.search_box);
         } else {
             self.fetch_row(member);
         }
@@ -256,9 +256,9 @@ impl Places {
     /// The third step: asks for the positions.
     #[inline]
     pub(crate) fn approach_rows(&self, approach: &mut Approach) {
-        let Approach { member, around, .. } = approach;
+        let Approach { member, search_box, .. } = approach;
         if *member != UNKNOWN && self.rule.is_merged() {
-            self.near.likely(self.of(*member), around, |row| self.fetch_row(row));
+            self.near.likely(self.of(*member), search_box, |row| self.fetch_row(row));
         }
     }
 
@@ -270,11 +270,11 @@ impl Places {
         name: &[u8],
         place: Place,
         time: i64,
-    ) -> Sighted {
-        let Approach { hash, around, .. } = approach;
-        let mut late = Around::default();
-        let (member, around) = if approach.member != UNKNOWN {
-            (approach.member, around)
+    ) -> SightingSlot {
+        let Approach { hash, search_box, .. } = approach;
+        let mut late = SearchBox::default();
+        let (member, search_box) = if approach.member != UNKNOWN {
+            (approach.member, search_box)
         } else if let Some(member) = self.member(*hash, name) {
             // An earlier one of the group has made it.
             self.near.approach(self.of(member), place, &mut late);
@@ -286,7 +286,7 @@ impl Places {
             return self.sight_latest(member, place, time);
         }
         let of = self.of(member);
-        let Some(row) = self.nearest(of, place, around) else {
+        let Some(row) = self.nearest(of, place, search_box) else {
             let (x, y) = (place.longitude_degrees.to_bits(), place.latitude_degrees.to_bits());
             let sighted = self.add_row(member, Values { x, y, count: 1, ..Values::default() });
             self.note_near(sighted.row);
@@ -305,10 +305,10 @@ impl Places {
         changed.set(values);
         let (ordinal, place) = (changed.ordinal, changed.place());
         self.near.move_row(of, ordinal, row, place);
-        Sighted { row, ordinal }
+        SightingSlot { row, ordinal }
     }
 
-    fn sight_latest(&mut self, member: u32, place: Place, time: i64) -> Sighted {
+    fn sight_latest(&mut self, member: u32, place: Place, time: i64) -> SightingSlot {
         let cell = Cell::from_place(place).bits();
         // There is one row for each member, made with it.
         if member == self.len {
@@ -318,15 +318,15 @@ impl Places {
             let values = &mut self.changing(member).values;
             (values.x, values.time) = (cell, time);
         }
-        Sighted { row: member, ordinal: 1 }
+        SightingSlot { row: member, ordinal: 1 }
     }
 
     /// The nearest position within the radius; of equally near ones the oldest.
     #[inline]
-    fn nearest(&self, of: Of, place: Place, around: &Around) -> Option<u32> {
+    fn nearest(&self, of: MemberSlots, place: Place, search_box: &SearchBox) -> Option<u32> {
         let center = Center::new(place);
         let mut nearest = NearestWithin::new(&center, self.near.radius());
-        self.near.each(of, place, around, |row| {
+        self.near.each(of, place, search_box, |row| {
             let known = self.row(row);
             if known.member == of.member {
                 nearest.offer(known.place(), row);
@@ -349,7 +349,7 @@ impl Places {
     }
 
     /// Adds a row of the member's next ordinal.
-    fn add_row(&mut self, member: u32, values: Values) -> Sighted {
+    fn add_row(&mut self, member: u32, values: Values) -> SightingSlot {
         let ordinal = self.members[member as usize].positions + 1;
         self.members[member as usize].positions = ordinal;
         let number = self.len;
@@ -357,11 +357,11 @@ impl Places {
             self.rows.push(vec![PlaceRow::default(); CHUNK_ROWS].into_boxed_slice());
         }
         self.len += 1;
-        let batch = self.begun.batch;
+        let batch = self.checkpoint.batch;
         let row = self.row_mut(number);
         (row.member, row.ordinal) = (member, ordinal);
         row.set(Values { batch, ..values });
-        Sighted { row: number, ordinal }
+        SightingSlot { row: number, ordinal }
     }
 
     /// A row that is about to be changed: it is remembered before this batch does that for the first
@@ -369,9 +369,9 @@ impl Places {
     #[inline]
     fn changing(&mut self, row: u32) -> &mut PlaceRow {
         let changed = &mut self.rows[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS];
-        if changed.values.batch != self.begun.batch {
+        if changed.values.batch != self.checkpoint.batch {
             self.changed.push((row, changed.values));
-            changed.values.batch = self.begun.batch;
+            changed.values.batch = self.checkpoint.batch;
         }
         changed
     }
@@ -398,7 +398,7 @@ impl Places {
         for (row, old) in std::mem::take(&mut self.changed) {
             self.row_mut(row).set(old);
         }
-        let Begun { len, members, names, .. } = self.begun;
+        let Checkpoint { len, members, names, .. } = self.checkpoint;
         for row in len..self.len {
             let member = self.row(row).member as usize;
             self.members[member].positions -= 1;
@@ -416,7 +416,7 @@ impl Places {
 
     /// How many rows the batch has changed or added.
     pub(crate) fn changed_len(&self) -> usize {
-        self.changed.len() + (self.len - self.begun.len) as usize
+        self.changed.len() + (self.len - self.checkpoint.len) as usize
     }
 
     /// The member of a collection that a row is, in `name`, and its cell.

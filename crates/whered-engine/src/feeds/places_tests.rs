@@ -29,7 +29,7 @@ struct Position {
 
 /// The rule as it is written: of the member's positions within the radius the nearest, the oldest of
 /// equally near ones; else a new one.
-fn naive(rows: &mut Vec<Position>, member: u32, place: Place, radius_meters: f64) -> Sighted {
+fn naive(rows: &mut Vec<Position>, member: u32, place: Place, radius_meters: f64) -> SightingSlot {
     let mut best: Option<(f64, usize)> = None;
     for (number, row) in rows.iter().enumerate().filter(|(_, row)| row.member == member) {
         let longitude = row.longitudes / row.count;
@@ -48,12 +48,12 @@ fn naive(rows: &mut Vec<Position>, member: u32, place: Place, radius_meters: f64
         row.longitudes += longitude_degrees + (away / 360.0).round() * 360.0;
         row.latitudes += latitude_degrees;
         row.count += 1.0;
-        return Sighted { row: number as u32, ordinal: row.ordinal };
+        return SightingSlot { row: number as u32, ordinal: row.ordinal };
     }
     let ordinal = 1 + rows.iter().filter(|row| row.member == member).count() as u32;
     let (longitudes, latitudes) = (longitude_degrees, latitude_degrees);
     rows.push(Position { member, ordinal, count: 1.0, longitudes, latitudes });
-    Sighted { row: rows.len() as u32 - 1, ordinal }
+    SightingSlot { row: rows.len() as u32 - 1, ordinal }
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn walk(random: &mut Random, radius_meters: f64, spread: u64, corner: (f64, f64)
 }
 
 /// A group of sightings, step by step.
-fn sight_all(places: &mut Places, texts: &[Vec<u8>], group: &[(u64, Place)]) -> Vec<Sighted> {
+fn sight_all(places: &mut Places, texts: &[Vec<u8>], group: &[(u64, Place)]) -> Vec<SightingSlot> {
     let mut approaches: Vec<Approach> = texts.iter().map(|text| places.approach(text)).collect();
     for ((approach, text), (_, place)) in approaches.iter_mut().zip(texts).zip(group) {
         places.approach_member(approach, text, *place);
@@ -169,7 +169,7 @@ fn a_file_gives_the_places_that_it_got_also_one_with_a_grid_and_no_others() {
             let at = Place { longitude_degrees: f64::from(number), latitude_degrees: 50.0001 };
             let approach = places.approach(name);
             let ordinal = (number as u32).max(1);
-            let expected = Sighted { row: number as u32, ordinal };
+            let expected = SightingSlot { row: number as u32, ordinal };
             assert_eq!(places.sight(&approach, name, at, 0), expected);
         }
     }

@@ -12,7 +12,7 @@
 
 use whered_geo::Cell;
 
-use super::{Begun, Member, PlaceRule, Places, Values};
+use super::{Checkpoint, Member, PlaceRule, Places, Values};
 use crate::tables::cell::{push_varint, take_bytes, take_varint, unzigzag, zigzag};
 use crate::tables::index::hash_of;
 use crate::tables::order;
@@ -25,7 +25,7 @@ impl Places {
         let mut changed: Vec<u64> =
             rows.zip(0..).map(|(row, number)| order::pair(row, number)).collect();
         order::sort(&mut changed);
-        let Begun { len, members, .. } = self.begun;
+        let Checkpoint { len, members, .. } = self.checkpoint;
         push_varint(out, members as u64);
         push_varint(out, (self.members.len() - members) as u64);
         for Member { name, .. } in &self.members[members..] {
@@ -175,7 +175,7 @@ impl Places {
             if self.len == u32::MAX {
                 return Err(wrong());
             }
-            self.begun.batch = batch;
+            self.checkpoint.batch = batch;
             self.add_row(member as u32, row);
         }
         Ok(())

@@ -22,7 +22,7 @@ use whered_store::{Entry, LOST_KIND, SpoolRefusal, StoreError};
 
 use super::entry::Outcome;
 use super::source::FeedInput;
-use super::spooled::Spooled;
+use super::spooled::SpooledUpload;
 use super::unpack::{PackedFault, check_packing, unpack_start};
 use super::{Encoding, Feed, PushError, Pushed, SpoolTicket, Upload, UploadStatus};
 use crate::clock;
@@ -63,7 +63,7 @@ impl Pushes {
             self.add(entry.sequence, clock::now_millis(), None, None);
             return Ok(());
         }
-        let spooled = Spooled::decode(entry.payload)?;
+        let spooled = SpooledUpload::decode(entry.payload)?;
         let key: Option<Box<[u8]>> = spooled.key.map(Into::into);
         self.add(entry.sequence, spooled.received_millis, key, spooled.source);
         Ok(())
@@ -87,7 +87,7 @@ impl Pushes {
     }
 
     /// Uploads up to this one wait no more.
-    pub(super) fn settle(&mut self, position: u64) {
+    pub(super) fn finish(&mut self, position: u64) {
         while self.waiting.front().is_some_and(|(id, ..)| *id <= position) {
             if let Some((id, _, Some(key))) = self.waiting.pop_front()
                 && self.keys.get(&key) == Some(&id)
@@ -128,7 +128,7 @@ impl Feed {
         }
         let key = self.key_of(&upload);
         let received_millis = clock::now_millis();
-        let head = Spooled::head(&upload, key.as_deref(), received_millis);
+        let head = SpooledUpload::head(&upload, key.as_deref(), received_millis);
         let pieces = [&[&head[..], upload.bytes], upload.more].concat();
         let known = || self.known_key(key.as_deref()?, received_millis);
         let note = |id| {

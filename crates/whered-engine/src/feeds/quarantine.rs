@@ -28,7 +28,7 @@ const REASON_CHARS_MAX: usize = 300;
 
 /// The lines of a batch that is made.
 #[derive(Debug, Default)]
-pub(super) struct Refused {
+pub(super) struct Rejections {
     lines: Vec<u8>,
     /// There is a file for them.
     is_kept: bool,
@@ -36,10 +36,10 @@ pub(super) struct Refused {
     of_upload: u64,
 }
 
-impl Refused {
+impl Rejections {
     /// None yet; where there is no file, none at all.
-    pub(super) fn new(is_kept: bool) -> Refused {
-        Refused { is_kept, ..Refused::default() }
+    pub(super) fn new(is_kept: bool) -> Rejections {
+        Rejections { is_kept, ..Rejections::default() }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -135,7 +135,7 @@ impl Quarantine {
     ///
     /// # Errors
     /// Whatever the system reports.
-    pub(super) fn write(&mut self, refused: &Refused) -> io::Result<()> {
+    pub(super) fn write(&mut self, refused: &Rejections) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         if refused.lines.is_empty() {
             return Ok(());
@@ -176,7 +176,7 @@ mod tests {
             std::env::temp_dir().join(format!("whered-quarantine-{}", std::process::id()));
         let mut quarantine = Quarantine::new(Some(&directory), "feed");
         for upload in 1..=3 {
-            let mut refused = Refused::new(true);
+            let mut refused = Rejections::new(true);
             refused.begin(upload);
             refused.add(7, "a \"reason\"");
             quarantine.write(&refused).unwrap();
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn an_upload_has_no_more_lines_than_allowed() {
-        let mut refused = Refused::new(true);
+        let mut refused = Rejections::new(true);
         refused.begin(1);
         (0..3000).for_each(|offset| refused.add(offset, "wrong"));
         let lines = refused.lines.iter().filter(|byte| **byte == b'\n').count();

@@ -26,9 +26,9 @@ use super::StepError;
 use super::block::Block;
 use super::entry::{Head, Outcome};
 use super::pipeline::{Changed, HandOn};
-use super::quarantine::Refused;
+use super::quarantine::Rejections;
 use super::source::{FeedInput, FeedSource};
-use super::spooled::{Reader, Spooled, Waiting};
+use super::spooled::{Backlog, Reader, SpooledUpload};
 use super::unpack::unpack;
 use crate::prefix_sets::read_members;
 use crate::tables::stage::TEXT_BYTES_MAX;
@@ -56,7 +56,7 @@ const LOST_BYTES: usize = 128;
 const REFUSED_BYTES_MAX: usize = 16 << 20;
 
 /// What reads uploads, and memory that is used again.
-pub(super) struct Reading {
+pub(super) struct BatchReader {
     reader: Reader,
     /// The reader stands behind this upload.
     read: u64,
@@ -64,27 +64,27 @@ pub(super) struct Reading {
     is_quarantined: bool,
     unpacked: Vec<u8>,
     block: Block,
-    ahead: Option<Ahead>,
+    ahead: Option<ReadAhead>,
     /// Empty blocks for what is read ahead, and for steps on threads.
     spare: Vec<Block>,
 }
 
 /// The beginning of a batch that was read ahead.
-struct Ahead {
+struct ReadAhead {
     /// It begins behind this upload.
     position: u64,
-    made: Made,
+    made: Batch,
     blocks: Vec<Block>,
 }
 
 /// A batch that is made.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct Batch {
     pub(super) head: Head,
     pub(super) records: u64,
     pub(super) rejected: u64,
     pub(super) rejected_uploads: u64,
-    pub(super) refused: Refused,
+    pub(super) refused: Rejections,
     /// Records and items.
     events: usize,
     /// Of uploads, unpacked.
@@ -93,7 +93,7 @@ pub(super) struct Made {
     pub(super) members: Option<MemberList>,
 }
 
-impl Made {
+impl Batch {
     fn is_enough(&self, source: &FeedSource) -> bool {
         self.events >= source.limits.batch_events_max
             || self.bytes >= BATCH_BYTES_MAX
@@ -125,15 +125,15 @@ impl Made {
     }
 }
 
-impl Reading {
+impl BatchReader {
     /// `read`: the upload that `reader` stands behind.
-    pub(super) fn new(reader: Reader, read: u64, is_quarantined: bool) -> Reading {
+    pub(super) fn new(reader: Reader, read: u64, is_quarantined: bool) -> BatchReader {
         let (unpacked, block, spare) = (Vec::new(), Block::default(), Vec::new());
-        Reading { reader, read, is_quarantined, unpacked, block, ahead: None, spare }
+        BatchReader { reader, read, is_quarantined, unpacked, block, ahead: None, spare }
     }
 
     /// Goes on behind this upload.
-    pub(super) fn go_to(&mut self, position: u64, waiting: &Waiting) {
+    pub(super) fn go_to(&mut self, position: u64, waiting: &Backlog) {
         if self.ahead.as_ref().is_some_and(|ahead| ahead.position == position) {
             return;
         }
@@ -153,14 +153,14 @@ impl Reading {
     }
 
     /// Gives back memory.
-    pub(super) fn shed(&mut self) {
+    pub(super) fn release_memory(&mut self) {
         self.forget();
         (self.unpacked, self.block) = (Vec::new(), Block::default());
-        self.shed_blocks();
+        self.release_blocks();
     }
 
     /// Gives back what only large batches have use for.
-    pub(super) fn shed_blocks(&mut self) {
+    pub(super) fn release_blocks(&mut self) {
         self.spare = Vec::new();
     }
 
@@ -191,14 +191,14 @@ impl Reading {
     pub(super) fn read_batch(
         &mut self,
         source: &FeedSource,
-        waiting: &Waiting,
+        waiting: &Backlog,
         batch: u64,
         changed: &Changed,
         hand_on: &mut HandOn<'_>,
-    ) -> Result<Made, StepError> {
+    ) -> Result<Batch, StepError> {
         let (mut made, blocks) = match self.ahead.take() {
             Some(ahead) => (ahead.made, ahead.blocks),
-            None => (self.nothing_made(), Vec::new()),
+            None => (self.empty_batch(), Vec::new()),
         };
         (made.head.batch, made.head.position) = (batch, self.read);
         for mut block in blocks {
@@ -211,8 +211,8 @@ impl Reading {
         Ok(made)
     }
 
-    fn nothing_made(&self) -> Made {
-        Made { refused: Refused::new(self.is_quarantined), ..Made::default() }
+    fn empty_batch(&self) -> Batch {
+        Batch { refused: Rejections::new(self.is_quarantined), ..Batch::default() }
     }
 
     /// Reads the beginning of the next batch until it `is_over`, as far as there is room; a fault is met
@@ -220,10 +220,10 @@ impl Reading {
     pub(super) fn read_ahead(
         &mut self,
         source: &FeedSource,
-        waiting: &Waiting,
+        waiting: &Backlog,
         is_over: &AtomicBool,
     ) {
-        let (position, mut made) = (self.read, self.nothing_made());
+        let (position, mut made) = (self.read, self.empty_batch());
         let (mut blocks, mut spare) = (Vec::new(), mem::take(&mut self.spare));
         let bytes = Cell::new(0);
         let is_enough = || is_over.load(Ordering::Relaxed) || bytes.get() >= AHEAD_BYTES;
@@ -233,7 +233,7 @@ impl Reading {
         };
         let limits = Limits { is_over: &is_enough, is_ahead: true };
         match self.read_on(source, waiting, &mut made, &limits, &mut keep) {
-            Ok(()) => self.ahead = Some(Ahead { position, made, blocks }),
+            Ok(()) => self.ahead = Some(ReadAhead { position, made, blocks }),
             Err(_) => self.forget(),
         }
         // Where nothing waits nothing is kept for it.
@@ -245,8 +245,8 @@ impl Reading {
     fn read_on(
         &mut self,
         source: &FeedSource,
-        waiting: &Waiting,
-        made: &mut Made,
+        waiting: &Backlog,
+        made: &mut Batch,
         limits: &Limits<'_>,
         hand_on: &mut HandOn<'_>,
     ) -> Result<(), StepError> {
@@ -255,7 +255,7 @@ impl Reading {
             size_bytes_max = size_bytes_max.min(AHEAD_TEXT_BYTES_MAX);
         }
         while made.head.uploads.is_empty() || !(made.is_enough(source) || (limits.is_over)()) {
-            let Reading { reader, unpacked, block, .. } = self;
+            let BatchReader { reader, unpacked, block, .. } = self;
             let next = reader.next(waiting);
             let Some((id, payload)) = next.map_err(|error| StepError(error.to_string()))? else {
                 return Ok(());
@@ -267,7 +267,7 @@ impl Reading {
                 self.read = id;
                 continue;
             }
-            let upload = Spooled::decode(payload).map_err(StepError)?;
+            let upload = SpooledUpload::decode(payload).map_err(StepError)?;
             let is_large = upload.bytes.len() as u64 > size_bytes_max;
             let text = unpack(upload.bytes, upload.encoding, size_bytes_max, unpacked);
             // What is too large to be read ahead, or is wrong, is the batch's own.
@@ -347,7 +347,7 @@ fn read_upload(
 /// One upload while it is read.
 struct Scan<'a, 'b> {
     block: &'a mut Block,
-    refused: &'a mut Refused,
+    refused: &'a mut Rejections,
     hand_on: &'a mut HandOn<'b>,
     received_millis: i64,
     records: u64,

@@ -27,7 +27,7 @@ const HAS_SOURCE: u8 = 2;
 
 /// An upload as it is read again.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spooled<'a> {
+pub(super) struct SpooledUpload<'a> {
     pub(super) encoding: Encoding,
     pub(super) received_millis: u64,
     pub(super) key: Option<&'a [u8]>,
@@ -35,7 +35,7 @@ pub(super) struct Spooled<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-impl<'a> Spooled<'a> {
+impl<'a> SpooledUpload<'a> {
     /// What stands before an upload's bytes.
     pub(super) fn head(upload: &Upload<'_>, key: Option<&[u8]>, received_millis: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
@@ -58,7 +58,7 @@ impl<'a> Spooled<'a> {
         out
     }
 
-    pub(super) fn decode(mut input: &'a [u8]) -> Result<Spooled<'a>, String> {
+    pub(super) fn decode(mut input: &'a [u8]) -> Result<SpooledUpload<'a>, String> {
         let Some((&[version, encoding], rest)) = input.split_first_chunk() else {
             return Err("a spooled upload ends too early".to_owned());
         };
@@ -84,12 +84,12 @@ impl<'a> Spooled<'a> {
         } else {
             None
         };
-        Ok(Spooled { encoding, received_millis, key, source, bytes: input })
+        Ok(SpooledUpload { encoding, received_millis, key, source, bytes: input })
     }
 }
 
 /// Where uploads wait.
-pub(super) enum Waiting {
+pub(super) enum Backlog {
     /// They cannot be read; the feed takes none and applies none. All up to this one are applied.
     Closed(u64),
     /// And its files.
@@ -112,11 +112,11 @@ pub(super) enum Reader {
     Memory { next: u64, entry: Vec<u8> },
 }
 
-impl Waiting {
+impl Backlog {
     /// Nothing, in memory, after this position.
-    pub(super) fn in_memory(position: u64, size_bytes_max: u64) -> Waiting {
+    pub(super) fn in_memory(position: u64, size_bytes_max: u64) -> Backlog {
         let (first, entries) = (position + 1, VecDeque::new());
-        Waiting::Memory(Mutex::new(InMemory { first, entries, bytes: 0, size_bytes_max }))
+        Backlog::Memory(Mutex::new(InMemory { first, entries, bytes: 0, size_bytes_max }))
     }
 
     /// Appends an upload, unless `known` gives another one's number; `note` sees its number before
@@ -128,10 +128,10 @@ impl Waiting {
         note: impl FnOnce(u64),
     ) -> Result<Result<u64, u64>, SpoolRefusal> {
         match self {
-            Waiting::Disk(spool, _) => spool.append_unless(UPLOAD_KIND, payload, known, note),
+            Backlog::Disk(spool, _) => spool.append_unless(UPLOAD_KIND, payload, known, note),
             // Nobody asks for it: the feed says before why it takes nothing.
-            Waiting::Closed(_) => Err(SpoolRefusal::Waiting { waiting_bytes: 0, allowed_bytes: 0 }),
-            Waiting::Memory(memory) => {
+            Backlog::Closed(_) => Err(SpoolRefusal::Waiting { waiting_bytes: 0, allowed_bytes: 0 }),
+            Backlog::Memory(memory) => {
                 let mut memory = sync::lock(memory);
                 if let Some(known) = known() {
                     return Ok(Err(known));
@@ -153,9 +153,9 @@ impl Waiting {
     /// Up to which upload all may be acknowledged.
     pub(super) fn durable(&self) -> u64 {
         match self {
-            Waiting::Disk(spool, _) => spool.durable_sequence(),
-            Waiting::Closed(position) => *position,
-            Waiting::Memory(memory) => {
+            Backlog::Disk(spool, _) => spool.durable_sequence(),
+            Backlog::Closed(position) => *position,
+            Backlog::Memory(memory) => {
                 let memory = sync::lock(memory);
                 memory.first + memory.entries.len() as u64 - 1
             }
@@ -165,9 +165,9 @@ impl Waiting {
     /// How many wait, and their bytes.
     pub(super) fn waiting(&self) -> (u64, u64) {
         match self {
-            Waiting::Disk(spool, _) => spool.waiting(),
-            Waiting::Closed(_) => (0, 0),
-            Waiting::Memory(memory) => {
+            Backlog::Disk(spool, _) => spool.waiting(),
+            Backlog::Closed(_) => (0, 0),
+            Backlog::Memory(memory) => {
                 let memory = sync::lock(memory);
                 (memory.entries.len() as u64, memory.bytes)
             }
@@ -176,8 +176,8 @@ impl Waiting {
 
     pub(super) fn spool(&self) -> Option<&Spool> {
         match self {
-            Waiting::Disk(spool, _) => Some(spool),
-            Waiting::Memory(_) | Waiting::Closed(_) => None,
+            Backlog::Disk(spool, _) => Some(spool),
+            Backlog::Memory(_) | Backlog::Closed(_) => None,
         }
     }
 
@@ -188,7 +188,7 @@ impl Waiting {
 
     /// Copies the spool; nothing may be removed meanwhile.
     pub(super) fn backup(&self, target: &Arc<dyn Storage>) -> Result<(), StoreError> {
-        if let Waiting::Disk(spool, files) = self {
+        if let Backlog::Disk(spool, files) = self {
             spool.roll()?;
             whered_store::backup_spool(&**files, target)?;
         }
@@ -196,11 +196,11 @@ impl Waiting {
     }
 
     /// All up to this one wait no more.
-    pub(super) fn settle(&self, position: u64) {
+    pub(super) fn finish(&self, position: u64) {
         match self {
-            Waiting::Disk(spool, _) => spool.settle(position),
-            Waiting::Closed(_) => {}
-            Waiting::Memory(memory) => {
+            Backlog::Disk(spool, _) => spool.settle(position),
+            Backlog::Closed(_) => {}
+            Backlog::Memory(memory) => {
                 let mut memory = sync::lock(memory);
                 while memory.first <= position {
                     let Some(entry) = memory.entries.pop_front() else { return };
@@ -214,8 +214,8 @@ impl Waiting {
     /// A reader that begins after this position.
     pub(super) fn reader(&self, position: u64) -> Reader {
         match self {
-            Waiting::Disk(..) => Reader::Disk(SpoolReader::new(position + 1)),
-            Waiting::Memory(_) | Waiting::Closed(_) => {
+            Backlog::Disk(..) => Reader::Disk(SpoolReader::new(position + 1)),
+            Backlog::Memory(_) | Backlog::Closed(_) => {
                 Reader::Memory { next: position + 1, entry: Vec::new() }
             }
         }
@@ -226,14 +226,14 @@ impl Reader {
     /// The next upload and its number, unless there is none that may be acknowledged.
     pub(super) fn next<'a>(
         &'a mut self,
-        waiting: &Waiting,
+        waiting: &Backlog,
     ) -> Result<Option<(u64, &'a [u8])>, StoreError> {
         match (self, waiting) {
-            (Reader::Disk(reader), Waiting::Disk(spool, _)) => {
+            (Reader::Disk(reader), Backlog::Disk(spool, _)) => {
                 let entry = reader.next(spool)?;
                 Ok(entry.map(|entry| (entry.sequence, entry.payload)))
             }
-            (Reader::Memory { next, entry }, Waiting::Memory(memory)) => {
+            (Reader::Memory { next, entry }, Backlog::Memory(memory)) => {
                 let memory = sync::lock(memory);
                 let place = next.checked_sub(memory.first).map(|place| place as usize);
                 let Some(found) = place.and_then(|place| memory.entries.get(place)) else {
@@ -261,17 +261,17 @@ mod tests {
             source: Some(("stream", b"1-0")),
             ..Upload::default()
         };
-        let mut bytes = Spooled::head(&upload, Some(b"key"), 1_700_000_000_000);
+        let mut bytes = SpooledUpload::head(&upload, Some(b"key"), 1_700_000_000_000);
         bytes.extend_from_slice(upload.bytes);
-        let read = Spooled::decode(&bytes).expect("it is one");
+        let read = SpooledUpload::decode(&bytes).expect("it is one");
         assert_eq!(read.key, Some(&b"key"[..]));
         assert_eq!((read.source, read.bytes), (upload.source, upload.bytes));
         assert_eq!((read.encoding, read.received_millis), (Encoding::Zstd, 1_700_000_000_000));
         for end in 0..bytes.len() {
-            let _ = Spooled::decode(&bytes[..end]);
+            let _ = SpooledUpload::decode(&bytes[..end]);
             let mut changed = bytes.clone();
             changed[end] ^= 0xff;
-            let _ = Spooled::decode(&changed);
+            let _ = SpooledUpload::decode(&changed);
         }
     }
 }

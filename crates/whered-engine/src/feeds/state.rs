@@ -22,7 +22,7 @@ use super::budget::Residency;
 use super::entry::{Definition, Effects, Head, KeyOf, Outcome, take_effects, take_number};
 use super::places::{PlaceRule, Places};
 use super::source::FeedSource;
-use super::unit::Unit;
+use super::storage::FeedStorage;
 use crate::error::EngineError;
 use crate::sync;
 use crate::tables::Table;
@@ -150,7 +150,7 @@ pub(crate) struct FeedState {
     /// What all of it took after the last batch: asking must not wait for one.
     bytes: AtomicU64,
     /// Where places and tables are.
-    pub(crate) unit: Unit,
+    pub(crate) storage: FeedStorage,
     /// Its number there.
     pub(crate) slot: usize,
     has_body: AtomicBool,
@@ -228,7 +228,7 @@ impl States {
                 places: Mutex::new(Places::new(PlaceRule::None)),
                 tables: RwLock::default(),
                 bytes: AtomicU64::new(0),
-                unit: Unit::default(),
+                storage: FeedStorage::default(),
                 slot,
                 has_body: AtomicBool::new(false),
                 is_damaged: AtomicBool::new(false),
@@ -254,7 +254,7 @@ impl States {
     }
 
     /// Has in memory what the configuration wants there from the start on; from now on turns count.
-    pub(super) fn settle_start(&self, sources: &[FeedSource]) -> Result<(), EngineError> {
+    pub(super) fn finish_start(&self, sources: &[FeedSource]) -> Result<(), EngineError> {
         for state in self.all() {
             let source = sources.iter().find(|source| source.name == state.name);
             let waits = source.is_none_or(|source| !source.limits.idle.is_zero());
@@ -266,7 +266,7 @@ impl States {
             {
                 state.set_damage(&error);
             }
-            self.residency.settle(state.slot);
+            self.residency.finish(state.slot);
         }
         self.residency.serve();
         self.residency.sweep()?;
@@ -294,7 +294,7 @@ impl States {
         let batch = head.batch;
         state.header().take(head).map_err(wrong)?;
         let effects = take_effects(&mut input).map_err(wrong)?;
-        if state.unit.is_cold() && !state.needs(batch, &effects, input) {
+        if state.storage.is_cold() && !state.needs(batch, &effects, input) {
             return Ok(&[]);
         }
         if let Some(fault) = state.damage() {
@@ -312,7 +312,7 @@ impl States {
             return Ok(self.damaged(&state, &fault));
         }
         state.note_memory(&state.places());
-        pin.settle();
+        pin.finish();
         match (effects.has_operation, input.len()) {
             (false, 1..) => Err(wrong(format!("{} bytes too many", input.len()))),
             _ => Ok(input),
@@ -376,14 +376,14 @@ impl FeedState {
             let shape = table.shared().shape().clone();
             *table.exclusive() = Store::new(shape);
         }
-        self.unit.forget_file();
+        self.storage.forget_file();
         let mut damage = sync::lock(&self.damage);
         (damage.missing, damage.is_reset) = (None, true);
     }
 
     /// Whether what is in a file lacks a batch, or must be here for the collection's points.
     fn needs(&self, batch: u64, effects: &Effects<'_>, changes: &[u8]) -> bool {
-        let is_older = self.unit.file().is_none_or(|file| file.batch < batch);
+        let is_older = self.storage.file().is_none_or(|file| file.batch < batch);
         let has_changes = effects.has_places || changes.first().is_some_and(|tables| *tables > 0);
         effects.has_operation || has_changes && (is_older || effects.collection.is_some())
     }
@@ -414,7 +414,7 @@ impl FeedState {
     pub(crate) fn define(&self, definition: &Definition) -> Result<(), String> {
         let mut places = self.places();
         if places.rule().number() != definition.places {
-            if places.len() > 0 || self.unit.is_cold() || self.is_damaged() {
+            if places.len() > 0 || self.storage.is_cold() || self.is_damaged() {
                 return Err(format!("feed '{}' has places of another rule", self.name));
             }
             let rules = [PlaceRule::None, PlaceRule::Latest, PlaceRule::Merged(1.0)];
@@ -430,7 +430,7 @@ impl FeedState {
                         table.set_fault(&fault);
                     }
                     tables.push(Arc::new(table));
-                    self.unit.note_change();
+                    self.storage.note_change();
                 }
             }
         }
@@ -457,7 +457,7 @@ impl FeedState {
         each: EachPoint<'_>,
     ) -> Result<(), String> {
         if effects.has_places {
-            self.unit.note_change();
+            self.storage.note_change();
             let mut name = Vec::new();
             self.places().apply_changes(batch, input, &mut |places, row| {
                 if let Some(collection) = effects.collection {
@@ -477,7 +477,7 @@ impl FeedState {
         input: &mut &[u8],
     ) -> Result<(), String> {
         for _ in 0..take_number(input)? {
-            self.unit.note_change();
+            self.storage.note_change();
             let number = usize::try_from(take_number(input)?).unwrap_or(usize::MAX);
             let table = tables.get(number);
             let table = table.ok_or_else(|| format!("there is no table {number}"))?;

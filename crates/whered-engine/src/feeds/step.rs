@@ -25,12 +25,14 @@ use std::time::{Duration, Instant};
 use whered_simd::Priority;
 
 use super::budget::Pin;
-use super::consolidate::{Day, Noted, Notes, Noting, Placed, Placing, Target};
+use super::consolidate::{
+    Day, PositionChanges, PositionStage, RowBuffers, RowChanges, RowStage, Target,
+};
 use super::entry::{BATCH_KIND, Effects, begin_batch, push_effects};
 use super::pipeline::{self, Changed};
 use super::places::{Approach, PlaceRule, Places};
 use super::quarantine::Quarantine;
-use super::read::{Made, Reading};
+use super::read::{Batch, BatchReader};
 use super::source::FeedInput;
 use super::{Feed, StepError, StepReport, Stores};
 use crate::clock;
@@ -50,30 +52,34 @@ const PARALLEL_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 512 << 10 };
 pub(super) struct Worker {
     pub(super) targets: Vec<Target>,
     needs_day: bool,
-    pub(super) reading: Reading,
+    pub(super) reading: BatchReader,
     quarantine: Quarantine,
     approaches: Vec<Approach>,
-    noting: Noting,
+    buffers: RowBuffers,
     day: Day,
     /// Room for names of points.
     name: Vec<u8>,
 }
 
 impl Worker {
-    pub(super) fn new(reading: Reading, quarantine: Quarantine, targets: Vec<Target>) -> Worker {
+    pub(super) fn new(
+        reading: BatchReader,
+        quarantine: Quarantine,
+        targets: Vec<Target>,
+    ) -> Worker {
         let is_day = |field: &Field| *field == Field::Day;
         let needs_day = targets.iter().any(|target| {
             target.plan.key.iter().any(is_day) || target.plan.columns.iter().any(is_day)
         });
-        let (approaches, noting, day) = (Vec::new(), Noting::default(), Day::default());
+        let (approaches, buffers, day) = (Vec::new(), RowBuffers::default(), Day::default());
         let name = Vec::new();
-        Worker { targets, needs_day, reading, quarantine, approaches, noting, day, name }
+        Worker { targets, needs_day, reading, quarantine, approaches, buffers, day, name }
     }
 
     /// Gives back all memory; what it has is found again.
-    pub(super) fn shed(&mut self) {
-        self.targets.iter_mut().for_each(Target::shed);
-        self.reading.shed();
+    pub(super) fn release_memory(&mut self) {
+        self.targets.iter_mut().for_each(Target::release_memory);
+        self.reading.release_memory();
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -84,8 +90,8 @@ impl Worker {
 
 /// What a batch does to places, collection and tables.
 struct Changes {
-    placed: Placed,
-    noted: Noted,
+    positions: PositionChanges,
+    table_changes: RowChanges,
 }
 
 impl Feed {
@@ -94,7 +100,7 @@ impl Feed {
         if !self.has_work() {
             self.remove_done(self.applied());
             self.sync_batches();
-            self.tend();
+            self.maintain();
             return Ok(StepReport::default());
         }
         self.gather();
@@ -138,7 +144,7 @@ impl Feed {
         let result = self.make_and_keep(stores, &mut worker, is_parallel);
         self.worker_bytes.store(worker.memory_bytes() as u64, Ordering::Relaxed);
         drop(worker);
-        pin.settle();
+        pin.finish();
         result
     }
 
@@ -213,7 +219,7 @@ impl Feed {
             (header.batch + 1, header.position)
         };
         worker.reading.go_to(position, &self.waiting);
-        self.state.unit.note_change();
+        self.state.storage.note_change();
         let mut places = self.state.places();
         places.ensure_near();
         places.begin(batch);
@@ -221,7 +227,7 @@ impl Feed {
         let (made, changes) = if is_parallel {
             // Of the batches before this one, whose end is `position`.
             let remove = || self.remove_done(position);
-            pipeline::beside(("feed-remove", None), remove, make)
+            pipeline::run_alongside(("feed-remove", None), remove, make)
         } else {
             make()
         };
@@ -235,7 +241,7 @@ impl Feed {
                 self.state.note_memory(&places);
                 drop(places);
                 worker.quarantine.keep();
-                Ok(self.settle(&made, ticket, rows))
+                Ok(self.finish(&made, ticket, rows))
             }
             Err(error) => {
                 places.undo();
@@ -251,7 +257,7 @@ impl Feed {
     }
 
     /// Rejects a list of prefixes that is empty or much smaller than what it would take the place of.
-    fn reject_shrunken(&self, stores: Stores<'_>, made: &mut Made) {
+    fn reject_shrunken(&self, stores: Stores<'_>, made: &mut Batch) {
         let (Some(members), Some(target)) = (&made.members, &self.source.set) else { return };
         let (name, count) = (target.name.as_str(), members.len());
         let check = || stores.prefix_sets.check_shrinking(name, count, target.limit);
@@ -267,10 +273,10 @@ impl Feed {
         worker: &mut Worker,
         places: &mut Places,
         (batch, is_parallel): (u64, bool),
-    ) -> (Result<Made, StepError>, Changes) {
+    ) -> (Result<Batch, StepError>, Changes) {
         let tables: Vec<RwLockReadGuard<'_, Store>> =
             self.tables.iter().map(|table| table.shared()).collect();
-        let Worker { targets, needs_day, reading, approaches, noting, day, name, .. } = worker;
+        let Worker { targets, needs_day, reading, approaches, buffers, day, name, .. } = worker;
         for (target, store) in targets.iter_mut().zip(&tables) {
             target.stage.begin(store);
         }
@@ -279,21 +285,21 @@ impl Feed {
         let points = collection.map(|key| stores.keyspace.change_batch(0, key.as_bytes()));
         let changed = Changed::default();
         let mut blocks = reading.lend_blocks();
-        let (made, placed, noted) = pipeline::run(
+        let (made, positions, table_changes) = pipeline::run(
             is_parallel.then_some((&mut blocks, &changed)),
             |hand_on| reading.read_batch(&self.source, &self.waiting, batch, &changed, hand_on),
-            Placing { places, approaches, points, name, changed: &changed },
-            Notes {
+            PositionStage { places, approaches, points, name, changed: &changed },
+            RowStage {
                 targets,
                 stores: &tables,
-                noting,
+                buffers,
                 day,
                 needs_day: *needs_day,
                 changed: &changed,
             },
         );
         reading.take_blocks_back(blocks);
-        (made, Changes { placed, noted })
+        (made, Changes { positions, table_changes })
     }
 
     /// Keeps a batch while the next one's uploads are read.
@@ -301,19 +307,19 @@ impl Feed {
         &self,
         stores: Stores<'_>,
         worker: &mut Worker,
-        made: &Made,
+        made: &Batch,
         changes: Changes,
         is_parallel: bool,
     ) -> Result<(Ticket, u64), StepError> {
         let Worker { reading, quarantine, .. } = worker;
         if !is_parallel {
-            reading.shed_blocks();
+            reading.release_blocks();
             return self.keep(stores, quarantine, made, changes);
         }
         let is_kept = AtomicBool::new(false);
         let read_ahead = || reading.read_ahead(&self.source, &self.waiting, &is_kept);
         // As the steps do, it makes way for others, who wait for the acknowledgement of their uploads.
-        pipeline::beside(("feed-ahead", Some(Priority::Behind)), read_ahead, || {
+        pipeline::run_alongside(("feed-ahead", Some(Priority::Behind)), read_ahead, || {
             let kept = self.keep(stores, quarantine, made, changes);
             is_kept.store(true, Ordering::Relaxed);
             kept
@@ -325,12 +331,15 @@ impl Feed {
         &self,
         stores: Stores<'_>,
         quarantine: &mut Quarantine,
-        made: &Made,
+        made: &Batch,
         changes: Changes,
     ) -> Result<(Ticket, u64), StepError> {
         let refused = |error: WriteError| StepError(error.to_string());
         let (entry, tables_at) = self.entry(made, &changes);
-        let Changes { placed: Placed { points, .. }, noted: Noted { rows, .. } } = changes;
+        let Changes {
+            positions: PositionChanges { points, .. },
+            table_changes: RowChanges { rows, .. },
+        } = changes;
         if let Err(error) = quarantine.write(&made.refused) {
             *lock(&self.counters.last_error) = Some(format!("the quarantine file: {error}"));
         }
@@ -363,20 +372,20 @@ impl Feed {
     }
 
     /// The bytes of the journal's entry, and where its tables begin.
-    fn entry(&self, made: &Made, changes: &Changes) -> (Vec<u8>, usize) {
-        let Changes { placed, noted } = changes;
+    fn entry(&self, made: &Batch, changes: &Changes) -> (Vec<u8>, usize) {
+        let Changes { positions, table_changes } = changes;
         let mut entry = begin_batch(self.name(), &made.head);
-        let has_places = !placed.changes.is_empty() && made.records > 0;
+        let has_places = !positions.changes.is_empty() && made.records > 0;
         let collection = self.source.collection.as_deref().filter(|_| has_places);
         let operation = made.members.as_ref().zip(self.source.set.as_ref());
         let has_operation = operation.is_some();
         push_effects(&mut entry, &Effects { collection, has_places, has_operation });
-        entry.reserve(placed.changes.len() + noted.changes.len());
+        entry.reserve(positions.changes.len() + table_changes.changes.len());
         if has_places {
-            entry.extend_from_slice(&placed.changes);
+            entry.extend_from_slice(&positions.changes);
         }
         let tables_at = entry.len();
-        entry.extend_from_slice(&noted.changes);
+        entry.extend_from_slice(&table_changes.changes);
         if let Some((members, target)) = operation {
             let members = Cow::Borrowed(members);
             let load =
@@ -388,7 +397,7 @@ impl Feed {
     }
 
     /// Applies the entry's changes of tables, and its head. The caller holds what keeps others out.
-    fn apply(&self, made: &Made, changes: &[u8]) {
+    fn apply(&self, made: &Batch, changes: &[u8]) {
         let tables = self.state.tables();
         self.state
             .apply_tables(&tables, made.head.batch, &mut &*changes)
@@ -400,11 +409,11 @@ impl Feed {
     }
 
     /// Counts a batch that was kept.
-    fn settle(&self, made: &Made, ticket: Ticket, rows: u64) -> StepReport {
-        let Made { head, records, rejected, rejected_uploads, .. } = made;
+    fn finish(&self, made: &Batch, ticket: Ticket, rows: u64) -> StepReport {
+        let Batch { head, records, rejected, rejected_uploads, .. } = made;
         let position = head.position;
-        lock(&self.pushes).settle(position);
-        self.waiting.settle(position);
+        lock(&self.pushes).finish(position);
+        self.waiting.finish(position);
         self.note_batch(head.batch, ticket);
         let add = |counter: &std::sync::atomic::AtomicU64, more: u64| {
             counter.fetch_add(more, Ordering::Relaxed);

@@ -27,7 +27,7 @@ use crate::tables::rows::Store;
 
 /// The file of a unit.
 #[derive(Clone)]
-pub(crate) struct Backing {
+pub(crate) struct StorageFile {
     pub(crate) file: Arc<ColdFile>,
     /// Everything up to this batch is in it.
     pub(crate) batch: u64,
@@ -35,8 +35,8 @@ pub(crate) struct Backing {
 
 /// What a feed's state knows of where it is.
 #[derive(Default)]
-pub(crate) struct Unit {
-    backing: Mutex<Option<Backing>>,
+pub(crate) struct FeedStorage {
+    backing: Mutex<Option<StorageFile>>,
     is_cold: AtomicBool,
     /// Memory has what the file does not have.
     is_changed: AtomicBool,
@@ -46,7 +46,7 @@ pub(crate) struct Unit {
     feed: Mutex<Weak<Feed>>,
 }
 
-impl Unit {
+impl FeedStorage {
     pub(crate) fn is_cold(&self) -> bool {
         self.is_cold.load(Ordering::Acquire)
     }
@@ -57,12 +57,12 @@ impl Unit {
     }
 
     /// The file, when it has what memory would have.
-    pub(crate) fn current_file(&self) -> Option<Backing> {
+    pub(crate) fn current_file(&self) -> Option<StorageFile> {
         let is_behind = !self.is_cold() && self.is_changed.load(Ordering::Acquire);
         self.file().filter(|backing| !is_behind && !backing.file.is_doubtful())
     }
 
-    pub(crate) fn file(&self) -> Option<Backing> {
+    pub(crate) fn file(&self) -> Option<StorageFile> {
         sync::lock(&self.backing).clone()
     }
 
@@ -102,22 +102,22 @@ impl FeedState {
         &self,
         storage: &Arc<dyn Storage>,
     ) -> Result<(Option<Arc<ColdFile>>, u64), StoreError> {
-        if let Some(feed) = self.unit.feed() {
-            feed.shed();
+        if let Some(feed) = self.storage.feed() {
+            feed.release_memory();
         }
         let mut places = self.places();
-        let known = self.unit.current_file();
+        let known = self.storage.current_file();
         let is_new = known.is_none();
         let backing = match known {
             Some(backing) => backing,
-            None => Backing {
+            None => StorageFile {
                 batch: self.header().batch,
                 file: Arc::new(self.write(storage, &places)?),
             },
         };
         let written = if is_new { backing.file.size_bytes() } else { 0 };
-        let old = self.unit.file().filter(|_| is_new).map(|old| old.file);
-        self.unit.resident_bytes.store(self.body_bytes(&places), Ordering::Relaxed);
+        let old = self.storage.file().filter(|_| is_new).map(|old| old.file);
+        self.storage.resident_bytes.store(self.body_bytes(&places), Ordering::Relaxed);
         self.put_cold(backing, &mut places)?;
         self.note_memory(&places);
         Ok((old, written))
@@ -133,7 +133,7 @@ impl FeedState {
     }
 
     /// Has the file in the place of memory.
-    fn put_cold(&self, backing: Backing, places: &mut Places) -> Result<(), StoreError> {
+    fn put_cold(&self, backing: StorageFile, places: &mut Places) -> Result<(), StoreError> {
         let tables = self.tables();
         let mut stores = Vec::new();
         for (tag, table) in (0..).zip(&tables) {
@@ -150,9 +150,9 @@ impl FeedState {
             drop(rows);
         }
         *places = Places::new(places.rule());
-        *sync::lock(&self.unit.backing) = Some(backing);
-        self.unit.is_changed.store(false, Ordering::Release);
-        self.unit.is_cold.store(true, Ordering::Release);
+        *sync::lock(&self.storage.backing) = Some(backing);
+        self.storage.is_changed.store(false, Ordering::Release);
+        self.storage.is_cold.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -169,8 +169,8 @@ impl FeedState {
     ) -> Result<(), StoreError> {
         let file = Arc::new(ColdFile::open(storage, reference)?);
         let mut places = self.places();
-        self.unit.resident_bytes.store(resident_bytes, Ordering::Relaxed);
-        self.put_cold(Backing { file, batch }, &mut places)?;
+        self.storage.resident_bytes.store(resident_bytes, Ordering::Relaxed);
+        self.put_cold(StorageFile { file, batch }, &mut places)?;
         self.note_memory(&places);
         Ok(())
     }
@@ -180,7 +180,9 @@ impl FeedState {
     /// # Errors
     /// The file is damaged, or the system's: everything is where it was then.
     pub(crate) fn load(&self) -> Result<u64, StoreError> {
-        let Some(backing) = self.unit.file().filter(|_| self.unit.is_cold()) else { return Ok(0) };
+        let Some(backing) = self.storage.file().filter(|_| self.storage.is_cold()) else {
+            return Ok(0);
+        };
         let mut places = self.places();
         let mut loaded = Places::load_cold(&backing.file, places.rule())?;
         // Here, so that the budget knows what it takes, in memory and in time.
@@ -197,7 +199,7 @@ impl FeedState {
             }
         }
         *places = loaded;
-        self.unit.is_cold.store(false, Ordering::Release);
+        self.storage.is_cold.store(false, Ordering::Release);
         self.note_memory(&places);
         Ok(backing.file.size_bytes())
     }
@@ -209,10 +211,10 @@ impl FeedState {
     }
 
     /// What the unit takes in memory; when it is cold, what it would.
-    pub(crate) fn unit_bytes(&self) -> u64 {
-        if self.unit.is_cold() {
-            return self.unit.resident_bytes();
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        if self.storage.is_cold() {
+            return self.storage.resident_bytes();
         }
-        self.noted_bytes() + self.unit.working_bytes()
+        self.noted_bytes() + self.storage.working_bytes()
     }
 }
