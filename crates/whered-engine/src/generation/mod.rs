@@ -23,7 +23,7 @@ use crate::generation::changes::Changes;
 use crate::generation::setup::{Loaded, Setup};
 use crate::rulesets::{NamedRuleset, Numbered, ReadFile, RulesOptions, Surroundings};
 use crate::steering::pool::{Pool, Site};
-use crate::steering::{Around, Live, Steering};
+use crate::steering::{Live, PolicyContext, Steering};
 use crate::zones::reversed::ReversedSource;
 
 /// Databases, zones and pools of one moment.
@@ -287,7 +287,7 @@ impl Generation {
     }
 
     fn new_steering(&self, pool: &Arc<Pool>) -> Arc<Steering> {
-        let around = Around {
+        let around = PolicyContext {
             databases: &self.databases,
             default: self.default_database(),
             rulesets: &self.rulesets,

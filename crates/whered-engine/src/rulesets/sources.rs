@@ -1,6 +1,6 @@
 //! What a ruleset asks of sources: for steering, which must know where answers change.
 //!
-//! Not for: deciding (`Edition::judge` asks the compiled form).
+//! Not for: deciding (`Edition::evaluate` asks the compiled form).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) struct SourceInputs {
 
 impl Edition {
     /// What becomes of a client that asks by DNS; not counted.
-    pub(crate) fn judge(&self, source: IpAddr, sets: &PrefixSets) -> Decision {
+    pub(crate) fn evaluate(&self, source: IpAddr, sets: &PrefixSets) -> Decision {
         let destination = match source {
             IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),

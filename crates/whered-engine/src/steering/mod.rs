@@ -16,16 +16,16 @@
 //! one, and one of them stays.
 //! Cost: `docs/design/steering.md`.
 
-mod fixed;
-mod lossy;
+mod compiled;
+mod direct_mapped;
 mod narrow;
 mod outcome;
 pub(crate) mod pool;
 mod region;
+mod scope_cache;
 pub(crate) mod site_changes;
 pub(crate) mod site_health;
-mod tiles;
-mod view;
+mod snapshot;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -38,11 +38,11 @@ use crate::databases::NamedDatabase;
 use crate::keyspace::Keyspace;
 use crate::prefix_sets::PrefixSets;
 use crate::steering::pool::Pool;
-pub(crate) use fixed::Around;
-use fixed::Fixed;
+use compiled::CompiledPolicy;
+pub(crate) use compiled::PolicyContext;
 pub(crate) use outcome::Outcome;
-pub(crate) use view::Trace;
-use view::View;
+use snapshot::PolicySnapshot;
+pub(crate) use snapshot::Trace;
 
 /// What is live beside a generation and has a part in choices.
 #[derive(Clone, Copy)]
@@ -53,8 +53,8 @@ pub struct Live<'a> {
 
 /// Choices of one pool of one generation.
 pub(crate) struct Steering {
-    fixed: Arc<Fixed>,
-    view: ArcSwapOption<View>,
+    policy: Arc<CompiledPolicy>,
+    snapshot: ArcSwapOption<PolicySnapshot>,
     is_live: bool,
 }
 
@@ -80,69 +80,69 @@ pub(crate) struct Reason {
 }
 
 impl Steering {
-    pub(crate) fn new(pool: Arc<Pool>, around: &Around<'_>) -> Steering {
-        let fixed = Arc::new(Fixed::new(pool, around));
-        Steering { is_live: fixed.is_live(), fixed, view: ArcSwapOption::empty() }
+    pub(crate) fn new(pool: Arc<Pool>, context: &PolicyContext<'_>) -> Steering {
+        let policy = Arc::new(CompiledPolicy::new(pool, context));
+        Steering { is_live: policy.is_live(), policy, snapshot: ArcSwapOption::empty() }
     }
 
     /// Chooses for a client.
     #[inline]
     pub(crate) fn steer(&self, client: &Client, live: &Live<'_>) -> Choice {
-        let guard = self.view.load();
-        if let Some(view) = guard.as_deref()
-            && (!self.is_live || view.is_current(live))
+        let guard = self.snapshot.load();
+        if let Some(snapshot) = guard.as_deref()
+            && (!self.is_live || snapshot.is_current(live))
         {
-            return self.choose(view, client, live);
+            return self.choose(snapshot, client, live);
         }
-        let view = self.renew(guard.as_deref(), live);
-        self.choose(&view, client, live)
+        let snapshot = self.renew(guard.as_deref(), live);
+        self.choose(&snapshot, client, live)
     }
 
     /// Asks for what choices for these clients will read. The view may be out of date by then.
     pub(crate) fn prefetch(&self, addresses: impl Iterator<Item = IpAddr> + Clone) {
-        if let Some(view) = self.view.load().as_deref() {
-            view.prefetch(addresses);
+        if let Some(snapshot) = self.snapshot.load().as_deref() {
+            snapshot.prefetch(addresses);
         }
     }
 
     #[inline]
-    fn choose(&self, view: &View, client: &Client, live: &Live<'_>) -> Choice {
-        let (outcome, scope_length_bits) = view.find(client.address, live);
-        view.outcomes.choose(outcome, self.fixed.pool.answers, scope_length_bits)
+    fn choose(&self, snapshot: &PolicySnapshot, client: &Client, live: &Live<'_>) -> Choice {
+        let (outcome, scope_length_bits) = snapshot.find(client.address, live);
+        snapshot.outcomes.choose(outcome, self.policy.pool.answers, scope_length_bits)
     }
 
     #[cold]
-    fn renew(&self, old: Option<&View>, live: &Live<'_>) -> Arc<View> {
-        let view = Arc::new(View::new(&self.fixed, live, old));
-        self.view.store(Some(Arc::clone(&view)));
-        view
+    fn renew(&self, old: Option<&PolicySnapshot>, live: &Live<'_>) -> Arc<PolicySnapshot> {
+        let snapshot = Arc::new(PolicySnapshot::new(&self.policy, live, old));
+        self.snapshot.store(Some(Arc::clone(&snapshot)));
+        snapshot
     }
 
     /// Why a client is sent where it is, by the functions that choose.
     pub(crate) fn explain(&self, address: IpAddr, live: &Live<'_>) -> Reason {
-        let view = View::new(&self.fixed, live, None);
-        let (number, scope_length_bits) = view.find(address, live);
+        let snapshot = PolicySnapshot::new(&self.policy, live, None);
+        let (number, scope_length_bits) = snapshot.find(address, live);
         let record = |at: usize| {
-            let named = self.fixed.inputs.databases.get(at)?;
+            let named = self.policy.inputs.databases.get(at)?;
             // An address of a family that the database does not have is at no known place.
             named.database().root(address.is_ipv4())?;
             named.lookup(address).ok()?.record
         };
         let mut trace = Trace::default();
-        let outcome = view.judge(address, &record, live, Some(&mut trace));
-        debug_assert_eq!(outcome, *view.outcomes.outcome(number), "tiles say what is judged");
-        let place = view.place_of(&record);
-        let sites = self.fixed.pool.sites.iter().zip(view.sites()).enumerate();
-        let candidates = sites.map(|(site, (described, standing))| Candidate {
+        let outcome = snapshot.evaluate(address, &record, live, Some(&mut trace));
+        debug_assert_eq!(outcome, *snapshot.outcomes.outcome(number), "tiles say what is judged");
+        let place = snapshot.place_of(&record);
+        let sites = self.policy.pool.sites.iter().zip(snapshot.sites()).enumerate();
+        let candidates = sites.map(|(site, (described, site_state))| Candidate {
             site,
-            place: standing.place,
-            eligible: standing.is_there && (described.is_up() || !self.fixed.asks_for_health),
-            distance_meters: place.zip(standing.place).map(|(a, b)| a.distance_meters(b)),
+            place: site_state.place,
+            eligible: site_state.is_there && (described.is_up() || !self.policy.asks_for_health),
+            distance_meters: place.zip(site_state.place).map(|(a, b)| a.distance_meters(b)),
         });
         Reason {
             candidates: candidates.collect(),
-            is_weighted: self.fixed.is_weighted,
-            shares: view.outcomes.shares(number),
+            is_weighted: self.policy.is_weighted,
+            shares: snapshot.outcomes.shares(number),
             trace,
             outcome,
             scope_length_bits,
@@ -151,12 +151,12 @@ impl Steering {
 
     /// The database that places come from, if they are asked for.
     pub(crate) fn source(&self) -> Option<&Arc<NamedDatabase>> {
-        self.fixed.inputs.databases.get(self.fixed.places.unwrap_or(0))
+        self.policy.inputs.databases.get(self.policy.places.unwrap_or(0))
     }
 
     /// Whether a ruleset of this name has a part in the choice.
     pub(crate) fn asks_ruleset(&self, name: &str) -> bool {
-        let steps = self.fixed.pool.policy.iter();
+        let steps = self.policy.pool.policy.iter();
         steps.into_iter().any(
             |step| matches!(step, crate::steering::pool::PolicyStep::Rules(asked) if asked == name),
         )

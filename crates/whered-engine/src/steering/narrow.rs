@@ -14,7 +14,7 @@
 
 use whered_simd::prefetch;
 
-use super::tiles::Tile;
+use super::scope_cache::Tile;
 
 const PAGE_TILES: usize = 32;
 /// So many pages are asked for at once.

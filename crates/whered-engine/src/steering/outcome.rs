@@ -35,10 +35,10 @@ const CHUNKS: usize = 26;
 /// The outcomes of one view, by number.
 pub(super) struct Outcomes {
     numbers: Mutex<HashMap<Outcome, u32>>,
-    chunks: [OnceLock<Box<[OnceLock<Known>]>>; CHUNKS],
+    chunks: [OnceLock<Box<[OnceLock<KnownOutcome>]>>; CHUNKS],
 }
 
-struct Known {
+struct KnownOutcome {
     outcome: Outcome,
     /// For weighted choices: the weights of the sites, and their sum.
     weights: Box<[u32]>,
@@ -63,13 +63,13 @@ impl Outcomes {
         let (chunk, at) = place(number);
         let chunk = self.chunks[chunk]
             .get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| OnceLock::new()).collect());
-        let known = Known { outcome: outcome.clone(), weights };
+        let known = KnownOutcome { outcome: outcome.clone(), weights };
         assert!(chunk[at].set(known).is_ok(), "numbers are given once, under the lock");
         numbers.insert(outcome, number);
         number
     }
 
-    fn get(&self, number: u32) -> &Known {
+    fn get(&self, number: u32) -> &KnownOutcome {
         let (chunk, at) = place(number);
         let known = self.chunks[chunk].get().and_then(|chunk| chunk[at].get());
         known.expect("a number was given only after its outcome was put")

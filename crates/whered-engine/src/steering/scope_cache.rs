@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 use whered_simd::prefetch;
 
-use super::lossy::Lossy;
+use super::direct_mapped::DirectMappedCache;
 use super::narrow::Narrow;
 use super::region::{Inputs, Region, bits_of};
 
@@ -44,7 +44,7 @@ const MIXED: u64 = u32::MAX as u64;
 
 /// What all addresses of a region come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Below {
+enum RegionOutcome {
     /// Not all the same.
     Mixed,
     /// This outcome.
@@ -54,17 +54,17 @@ enum Below {
 }
 
 /// What comes of a uniform region.
-pub(super) type Judge<'a> = dyn Fn(&Region) -> u32 + 'a;
+pub(super) type Evaluate<'a> = dyn Fn(&Region) -> u32 + 'a;
 
 /// See the head of this file.
-pub(super) struct Tiles {
+pub(super) struct ScopeCache {
     inputs: Inputs,
-    keeping: Keeping,
+    rules: CacheRules,
     /// The outcome of all addresses where nothing tells them apart.
     constant: OnceLock<u32>,
     questions: AtomicU32,
     blocks: [OnceLock<Box<[Slot]>>; 2],
-    memo: OnceLock<Lossy>,
+    memo: OnceLock<DirectMappedCache>,
 }
 
 /// A place for a block, all of it in one cache line.
@@ -109,7 +109,7 @@ pub(super) struct Tile {
 
 /// What may be kept of what was found.
 #[derive(Clone, Copy)]
-pub(super) struct Keeping {
+pub(super) struct CacheRules {
     /// Blocks are kept from the first question on.
     pub(super) is_steady: bool,
     /// Nothing is kept: answers depend on the time.
@@ -118,11 +118,11 @@ pub(super) struct Keeping {
     pub(super) is_whole: bool,
 }
 
-impl Tiles {
-    pub(super) fn new(inputs: Inputs, keeping: Keeping) -> Tiles {
-        Tiles {
+impl ScopeCache {
+    pub(super) fn new(inputs: Inputs, rules: CacheRules) -> ScopeCache {
+        ScopeCache {
             inputs,
-            keeping,
+            rules,
             constant: OnceLock::new(),
             questions: AtomicU32::new(0),
             blocks: Default::default(),
@@ -136,12 +136,12 @@ impl Tiles {
 
     /// The outcome for an address, and its scope.
     #[inline]
-    pub(super) fn find(&self, bits: u128, is_ipv4: bool, judge: &Judge<'_>) -> (u32, u8) {
+    pub(super) fn find(&self, bits: u128, is_ipv4: bool, evaluate: &Evaluate<'_>) -> (u32, u8) {
         let family = usize::from(!is_ipv4);
-        if !self.keeping.is_whole || self.inputs.is_empty() {
-            return self.find_plain(bits, is_ipv4, judge);
+        if !self.rules.is_whole || self.inputs.is_empty() {
+            return self.find_plain(bits, is_ipv4, evaluate);
         }
-        if let Some(block) = self.block(family, bits, judge) {
+        if let Some(block) = self.block(family, bits, evaluate) {
             let length = u32::from(BLOCK_BITS[family]);
             match block {
                 Block::Narrow(tiles) => return tiles.find((bits >> 96) as u16),
@@ -156,7 +156,7 @@ impl Tiles {
                     if known != SCOPE_UNKNOWN {
                         return (*outcome, known);
                     }
-                    let (found, length, is_exact) = self.walk(bits, is_ipv4, judge);
+                    let (found, length, is_exact) = self.walk(bits, is_ipv4, evaluate);
                     if is_exact {
                         scope.store(length, Ordering::Relaxed);
                     }
@@ -165,11 +165,11 @@ impl Tiles {
                 Block::Dense { .. } => {}
             }
         }
-        let (outcome, scope, _) = self.walk(bits, is_ipv4, judge);
+        let (outcome, scope, _) = self.walk(bits, is_ipv4, evaluate);
         (outcome, scope)
     }
 
-    /// Asks for what [`Tiles::find`] will read for these addresses, stage by stage; reads nothing that
+    /// Asks for what [`ScopeCache::find`] will read for these addresses, stage by stage; reads nothing that
     /// is not there yet.
     pub(super) fn prefetch(&self, addresses: impl Iterator<Item = IpAddr> + Clone) {
         let place = |address: IpAddr| {
@@ -197,21 +197,21 @@ impl Tiles {
 
     /// The outcome where there is nothing to walk, or too much.
     #[cold]
-    fn find_plain(&self, bits: u128, is_ipv4: bool, judge: &Judge<'_>) -> (u32, u8) {
+    fn find_plain(&self, bits: u128, is_ipv4: bool, evaluate: &Evaluate<'_>) -> (u32, u8) {
         let mut region = self.inputs.root(is_ipv4);
-        if self.keeping.is_whole {
-            return (*self.constant.get_or_init(|| judge(&region)), 0);
+        if self.rules.is_whole {
+            return (*self.constant.get_or_init(|| evaluate(&region)), 0);
         }
         while region.length < region.length_max() {
             region = self.inputs.halves(&region, bits).0;
         }
-        (judge(&region), region.length)
+        (evaluate(&region), region.length)
     }
 
     /// The block of an address, filled if need be; `None` where blocks are not kept.
     #[inline]
-    fn block(&self, family: usize, bits: u128, judge: &Judge<'_>) -> Option<&Block> {
-        if self.keeping.is_volatile {
+    fn block(&self, family: usize, bits: u128, evaluate: &Evaluate<'_>) -> Option<&Block> {
+        if self.rules.is_volatile {
             return None;
         }
         let (upper, slot) = place_of(family, bits);
@@ -219,7 +219,7 @@ impl Tiles {
             // Another prefix of IPv6 may have come first.
             return block.is_of(upper).then_some(block);
         }
-        if !self.keeping.is_steady
+        if !self.rules.is_steady
             && self.questions.fetch_add(1, Ordering::Relaxed).min(WARM_QUESTIONS) < WARM_QUESTIONS
         {
             return None;
@@ -228,13 +228,13 @@ impl Tiles {
             let count = if family == 0 { 1 << 16 } else { BLOCKS6 };
             (0..count).map(|_| Slot::default()).collect()
         });
-        let block = blocks[slot].0.get_or_init(|| self.fill(family, bits, judge));
+        let block = blocks[slot].0.get_or_init(|| self.fill(family, bits, evaluate));
         block.is_of(upper).then_some(block)
     }
 
     /// Walks all of a block.
     #[cold]
-    fn fill(&self, family: usize, bits: u128, judge: &Judge<'_>) -> Block {
+    fn fill(&self, family: usize, bits: u128, evaluate: &Evaluate<'_>) -> Block {
         let length = BLOCK_BITS[family];
         let mut region = self.inputs.root(family == 0);
         while region.length < length && !self.inputs.is_uniform(&region) {
@@ -242,14 +242,16 @@ impl Tiles {
         }
         let (upper, _) = place_of(family, bits);
         if region.length < length {
-            let (outcome, scope) = (judge(&region), SCOPE_UNKNOWN.into());
+            let (outcome, scope) = (evaluate(&region), SCOPE_UNKNOWN.into());
             return Block::Uniform { upper, outcome, scope };
         }
         let (mut tiles, mut steps) = (Vec::new(), FILL_STEPS);
-        match self.gather(&region, length, &mut tiles, &mut steps, judge) {
-            Below::All(outcome) => Block::Uniform { upper, outcome, scope: SCOPE_UNKNOWN.into() },
-            Below::Unknown => Block::Dense { upper },
-            Below::Mixed => {
+        match self.gather(&region, length, &mut tiles, &mut steps, evaluate) {
+            RegionOutcome::All(outcome) => {
+                Block::Uniform { upper, outcome, scope: SCOPE_UNKNOWN.into() }
+            }
+            RegionOutcome::Unknown => Block::Dense { upper },
+            RegionOutcome::Mixed => {
                 tiles.sort_unstable_by_key(|tile| tile.start);
                 match family {
                     0 => Narrow::new(&tiles).map_or(Block::Dense { upper }, Block::Narrow),
@@ -266,35 +268,39 @@ impl Tiles {
         block_length: u8,
         tiles: &mut Vec<Tile>,
         steps: &mut u32,
-        judge: &Judge<'_>,
-    ) -> Below {
+        evaluate: &Evaluate<'_>,
+    ) -> RegionOutcome {
         if self.inputs.is_uniform(region) {
-            return Below::All(judge(region));
+            return RegionOutcome::All(evaluate(region));
         }
         // What a tile cannot say is as if there were too many.
         if region.length >= block_length + 64 || *steps == 0 {
-            return Below::Unknown;
+            return RegionOutcome::Unknown;
         }
         *steps -= 1;
         let halves = [false, true].map(|bit| self.inputs.half(region, bit));
-        let found = [0, 1].map(|at| self.gather(&halves[at], block_length, tiles, steps, judge));
+        let found = [0, 1].map(|at| self.gather(&halves[at], block_length, tiles, steps, evaluate));
         match found {
-            [Below::Unknown, _] | [_, Below::Unknown] => return Below::Unknown,
-            [Below::All(a), Below::All(b)] if a == b => return Below::All(a),
+            [RegionOutcome::Unknown, _] | [_, RegionOutcome::Unknown] => {
+                return RegionOutcome::Unknown;
+            }
+            [RegionOutcome::All(a), RegionOutcome::All(b)] if a == b => {
+                return RegionOutcome::All(a);
+            }
             _ => {}
         }
         for (half, below) in halves.iter().zip(found) {
-            if let Below::All(outcome) = below {
+            if let RegionOutcome::All(outcome) = below {
                 let start = (half.bits << block_length >> 64) as u64;
                 tiles.push(Tile { start, outcome, scope: half.length });
             }
         }
-        Below::Mixed
+        RegionOutcome::Mixed
     }
 
     /// Walks down to an address and climbs to its scope; says whether that is the exact one.
     #[cold]
-    fn walk(&self, bits: u128, is_ipv4: bool, judge: &Judge<'_>) -> (u32, u8, bool) {
+    fn walk(&self, bits: u128, is_ipv4: bool, evaluate: &Evaluate<'_>) -> (u32, u8, bool) {
         let mut region = self.inputs.root(is_ipv4);
         let mut others = Vec::with_capacity(32);
         while !self.inputs.is_uniform(&region) {
@@ -302,13 +308,13 @@ impl Tiles {
             others.push(other);
             region = own;
         }
-        let outcome = judge(&region);
+        let outcome = evaluate(&region);
         let mut steps = CLIMB_STEPS;
         let mut scope = region.length;
         while let Some(other) = others.pop() {
-            match self.below(&other, &mut steps, judge) {
-                Below::All(same) if same == outcome => scope -= 1,
-                Below::Unknown => return (outcome, scope, false),
+            match self.below(&other, &mut steps, evaluate) {
+                RegionOutcome::All(same) if same == outcome => scope -= 1,
+                RegionOutcome::Unknown => return (outcome, scope, false),
                 _ => break,
             }
         }
@@ -316,36 +322,43 @@ impl Tiles {
     }
 
     /// What all addresses of a region come to.
-    fn below(&self, region: &Region, steps: &mut u32, judge: &Judge<'_>) -> Below {
+    fn below(&self, region: &Region, steps: &mut u32, evaluate: &Evaluate<'_>) -> RegionOutcome {
         if self.inputs.is_uniform(region) {
-            return Below::All(judge(region));
+            return RegionOutcome::All(evaluate(region));
         }
-        let memo = if self.keeping.is_volatile { None } else { memo_key(region) };
-        let memo = memo.map(|key| (self.memo.get_or_init(|| Lossy::new(MEMO_SLOTS)), key));
+        let memo = if self.rules.is_volatile { None } else { memo_key(region) };
+        let memo =
+            memo.map(|key| (self.memo.get_or_init(|| DirectMappedCache::new(MEMO_SLOTS)), key));
         if let Some(known) = memo.and_then(|(memo, key)| memo.get(key)) {
-            return if known == MIXED { Below::Mixed } else { Below::All(known as u32) };
+            return if known == MIXED {
+                RegionOutcome::Mixed
+            } else {
+                RegionOutcome::All(known as u32)
+            };
         }
         if *steps == 0 {
-            return Below::Unknown;
+            return RegionOutcome::Unknown;
         }
         *steps -= 1;
         let before = *steps;
-        let left = self.below(&self.inputs.half(region, false), steps, judge);
+        let left = self.below(&self.inputs.half(region, false), steps, evaluate);
         let below = match left {
-            Below::Mixed | Below::Unknown => left,
-            Below::All(_) => match self.below(&self.inputs.half(region, true), steps, judge) {
-                Below::Unknown => Below::Unknown,
-                right if right == left => left,
-                _ => Below::Mixed,
-            },
+            RegionOutcome::Mixed | RegionOutcome::Unknown => left,
+            RegionOutcome::All(_) => {
+                match self.below(&self.inputs.half(region, true), steps, evaluate) {
+                    RegionOutcome::Unknown => RegionOutcome::Unknown,
+                    right if right == left => left,
+                    _ => RegionOutcome::Mixed,
+                }
+            }
         };
         if before - *steps >= MEMO_STEPS
             && let Some((memo, key)) = memo
         {
             match below {
-                Below::Mixed => memo.put(key, MIXED),
-                Below::All(outcome) => memo.put(key, outcome.into()),
-                Below::Unknown => {}
+                RegionOutcome::Mixed => memo.put(key, MIXED),
+                RegionOutcome::All(outcome) => memo.put(key, outcome.into()),
+                RegionOutcome::Unknown => {}
             }
         }
         below

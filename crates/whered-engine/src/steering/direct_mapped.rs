@@ -10,12 +10,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// See the head of this file.
-pub(super) struct Lossy(Box<[[AtomicU64; 2]]>);
+pub(super) struct DirectMappedCache(Box<[[AtomicU64; 2]]>);
 
-impl Lossy {
+impl DirectMappedCache {
     /// A table of a power of two slots.
-    pub(super) fn new(slots: usize) -> Lossy {
-        Lossy((0..slots).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect())
+    pub(super) fn new(slots: usize) -> DirectMappedCache {
+        DirectMappedCache((0..slots).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect())
     }
 
     /// The value of a key.
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn what_is_found_was_put() {
-        let table = Lossy::new(64);
+        let table = DirectMappedCache::new(64);
         assert_eq!(table.get(0), None);
         for key in 0..1000_u64 {
             table.put(key, key * 3);

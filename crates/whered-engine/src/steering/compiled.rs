@@ -1,6 +1,6 @@
 //! A pool's policy over one generation, with every name in it resolved.
 //!
-//! Not for: what moves between generations (`view.rs`).
+//! Not for: what moves between generations (`snapshot.rs`).
 //!
 //! Invariants: lists hold indexes of the pool's sites, each once, in the order of preference.
 
@@ -16,7 +16,7 @@ use crate::rulesets::NamedRuleset;
 use crate::steering::pool::{MapSource, PolicyStep, Pool};
 
 /// What a generation gives to its pools.
-pub(crate) struct Around<'a> {
+pub(crate) struct PolicyContext<'a> {
     pub(crate) databases: &'a [Arc<NamedDatabase>],
     /// The database that clients' places come from.
     pub(crate) default: Option<&'a Arc<NamedDatabase>>,
@@ -25,7 +25,7 @@ pub(crate) struct Around<'a> {
 
 /// One step, resolved.
 pub(super) enum Step {
-    /// A ruleset by its place in [`Fixed::rulesets`].
+    /// A ruleset by its place in [`CompiledPolicy::rulesets`].
     Rules(usize),
     Map(Box<CompiledMap>),
     Healthy,
@@ -34,7 +34,7 @@ pub(super) enum Step {
 }
 
 /// See the head of this file.
-pub(super) struct Fixed {
+pub(super) struct CompiledPolicy {
     pub(super) pool: Arc<Pool>,
     pub(super) steps: Vec<Step>,
     pub(super) rulesets: Vec<Arc<NamedRuleset>>,
@@ -74,10 +74,10 @@ pub(super) struct CompiledMap {
     asn_database: Option<usize>,
 }
 
-impl Fixed {
-    pub(super) fn new(pool: Arc<Pool>, around: &Around<'_>) -> Fixed {
+impl CompiledPolicy {
+    pub(super) fn new(pool: Arc<Pool>, context: &PolicyContext<'_>) -> CompiledPolicy {
         let path = |text: &str| text.parse().expect("a constant path");
-        let mut fixed = Fixed {
+        let mut policy = CompiledPolicy {
             steps: Vec::new(),
             rulesets: Vec::new(),
             is_weighted: pool.policy.contains(&PolicyStep::Weighted),
@@ -97,14 +97,14 @@ impl Fixed {
             },
             pool,
         };
-        for step in &Arc::clone(&fixed.pool).policy {
-            fixed.add(step, around);
+        for step in &Arc::clone(&policy.pool).policy {
+            policy.add(step, context);
         }
-        fixed.bounds.iter_mut().for_each(|bounds| {
+        policy.bounds.iter_mut().for_each(|bounds| {
             bounds.sort_unstable();
             bounds.dedup();
         });
-        fixed
+        policy
     }
 
     /// Whether something beside the generation has a part in the choice.
@@ -118,10 +118,10 @@ impl Fixed {
         !self.is_short_of_inputs
     }
 
-    fn add(&mut self, step: &PolicyStep, around: &Around<'_>) {
+    fn add(&mut self, step: &PolicyStep, context: &PolicyContext<'_>) {
         match step {
             PolicyStep::Rules(name) => {
-                let found = around.rulesets.iter().find(|named| named.name == *name);
+                let found = context.rulesets.iter().find(|named| named.name == *name);
                 // One that a command has taken away says nothing.
                 if let Some(named) = found {
                     self.steps.push(Step::Rules(self.rulesets.len()));
@@ -129,12 +129,12 @@ impl Fixed {
                 }
             }
             PolicyStep::Map(source) => {
-                let map = self.compile_map(source, around);
+                let map = self.compile_map(source, context);
                 self.steps.push(Step::Map(Box::new(map)));
             }
             PolicyStep::Healthy => self.steps.push(Step::Healthy),
             PolicyStep::Nearest => {
-                if let Some(named) = around.default {
+                if let Some(named) = context.default {
                     self.places = self.inputs.add_database(named);
                     self.is_short_of_inputs |= self.places.is_none();
                 }
@@ -145,16 +145,16 @@ impl Fixed {
         }
     }
 
-    fn compile_map(&mut self, source: &Arc<MapSource>, around: &Around<'_>) -> CompiledMap {
-        let by_name = |name: &String| around.databases.iter().find(|named| named.name == *name);
-        let database = source.database.as_ref().and_then(by_name).or(around.default);
+    fn compile_map(&mut self, source: &Arc<MapSource>, context: &PolicyContext<'_>) -> CompiledMap {
+        let by_name = |name: &String| context.databases.iter().find(|named| named.name == *name);
+        let database = source.database.as_ref().and_then(by_name).or(context.default);
         let has_numbers = |named: &&Arc<NamedDatabase>| {
             let kind = &named.metadata().database_type;
             kind.contains("ASN") || kind.contains("ISP")
         };
         let asn_database = source.asn_database.as_ref().and_then(by_name);
         let asn_database =
-            asn_database.or_else(|| around.databases.iter().find(has_numbers)).or(database);
+            asn_database.or_else(|| context.databases.iter().find(has_numbers)).or(database);
         let resolve = |names: &Vec<String>| self.resolve(names);
         let texts = [&source.subdivisions, &source.countries, &source.continents];
         let texts = texts.into_iter().zip(["subdivision", "country", "continent"]);

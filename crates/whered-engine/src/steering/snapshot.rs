@@ -19,11 +19,11 @@ use whered_mmdb::RecordId;
 use whered_rules::Verdict;
 
 use super::Live;
-use super::fixed::{Fixed, Step, add_bounds};
-use super::lossy::Lossy;
+use super::compiled::{CompiledPolicy, Step, add_bounds};
+use super::direct_mapped::DirectMappedCache;
 use super::outcome::{Outcome, Outcomes};
 use super::region::{Inputs, Region, bits_of};
-use super::tiles::{Keeping, Tiles};
+use super::scope_cache::{CacheRules, ScopeCache};
 use crate::clock;
 use crate::keyspace::value::Value;
 use crate::rulesets::{Edition, SourceInputs};
@@ -32,18 +32,18 @@ use crate::steering::pool::WhenAllDown;
 const RECORD_SLOTS: usize = 1 << 14;
 
 /// See the head of this file.
-pub(super) struct View {
-    pub(super) fixed: Arc<Fixed>,
+pub(super) struct PolicySnapshot {
+    pub(super) policy: Arc<CompiledPolicy>,
     rules: Vec<Rules>,
     /// The sets that were looked at, by name; the overrides come first.
     sets: Vec<(String, Option<Arc<LayeredSet>>)>,
-    sites: Vec<Standing>,
+    sites: Vec<SiteState>,
     /// When the collection was looked at, in milliseconds since 1970.
     looked_at: AtomicU64,
     pub(super) outcomes: Outcomes,
-    tiles: Tiles,
+    tiles: ScopeCache,
     /// Outcomes by record, where a record alone decides.
-    records: Option<Lossy>,
+    records: Option<DirectMappedCache>,
 }
 
 #[derive(Clone)]
@@ -54,7 +54,7 @@ struct Rules {
 
 /// Whether a site may be chosen at all, and where it is.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) struct Standing {
+pub(super) struct SiteState {
     pub(super) is_there: bool,
     pub(super) place: Option<Place>,
 }
@@ -65,13 +65,13 @@ pub(crate) struct Trace {
     /// The set, the member and its value.
     pub(crate) set_entry: Option<(String, String, String)>,
     /// Rulesets that were asked, in order.
-    pub(crate) rules: Vec<Asked>,
+    pub(crate) rules: Vec<RuleAnswer>,
     /// The map and the list.
     pub(crate) maps: Vec<(String, String)>,
 }
 
 /// What a ruleset said.
-pub(crate) struct Asked {
+pub(crate) struct RuleAnswer {
     pub(crate) ruleset: String,
     pub(crate) verdict: String,
     /// The rule's number; `None` for the policy.
@@ -80,10 +80,14 @@ pub(crate) struct Asked {
     pub(crate) origin: Option<String>,
 }
 
-impl View {
+impl PolicySnapshot {
     /// The pool as it is now; of an older view what has not changed is taken over.
-    pub(super) fn new(fixed: &Arc<Fixed>, live: &Live<'_>, old: Option<&View>) -> View {
-        let rules = fixed.rulesets.iter().enumerate().map(|(index, named)| {
+    pub(super) fn new(
+        policy: &Arc<CompiledPolicy>,
+        live: &Live<'_>,
+        old: Option<&PolicySnapshot>,
+    ) -> PolicySnapshot {
+        let rules = policy.rulesets.iter().enumerate().map(|(index, named)| {
             let known = old.and_then(|old| old.rules.get(index));
             let known = known.filter(|known| named.is_at(&known.edition));
             known.cloned().unwrap_or_else(|| {
@@ -92,44 +96,44 @@ impl View {
             })
         });
         let rules: Vec<Rules> = rules.collect();
-        let mut names: Vec<&String> = fixed.pool.overrides.iter().collect();
+        let mut names: Vec<&String> = policy.pool.overrides.iter().collect();
         names.extend(rules.iter().flat_map(|rules| &rules.asked.sets));
         let sets: Vec<_> =
             names.iter().map(|name| ((*name).clone(), live.prefix_sets.version(name))).collect();
-        let now_millis = if fixed.pool.sites_from.is_some() { clock::now_millis() } else { 0 };
-        let sites = standings(fixed, live);
-        let (inputs, is_whole) = inputs(fixed, &rules, &sets, &sites, old);
+        let now_millis = if policy.pool.sites_from.is_some() { clock::now_millis() } else { 0 };
+        let sites = site_states(policy, live);
+        let (inputs, is_whole) = inputs(policy, &rules, &sets, &sites, old);
         let expires = |(_, set): &(String, Option<Arc<LayeredSet>>)| {
             set.as_ref().is_some_and(|set| set.has_expiries())
         };
         let is_volatile = sets.iter().any(expires);
-        let is_steady = !fixed.is_live();
+        let is_steady = !policy.is_live();
         let record_decides = rules.is_empty()
             && sets.is_empty()
-            && fixed.bounds.iter().all(Vec::is_empty)
+            && policy.bounds.iter().all(Vec::is_empty)
             && inputs.databases.len() <= 2;
-        View {
-            fixed: Arc::clone(fixed),
+        PolicySnapshot {
+            policy: Arc::clone(policy),
             rules,
             sets,
             sites,
             looked_at: now_millis.into(),
             outcomes: Outcomes::new(),
-            records: record_decides.then(|| Lossy::new(RECORD_SLOTS)),
-            tiles: Tiles::new(inputs, Keeping { is_steady, is_volatile, is_whole }),
+            records: record_decides.then(|| DirectMappedCache::new(RECORD_SLOTS)),
+            tiles: ScopeCache::new(inputs, CacheRules { is_steady, is_volatile, is_whole }),
         }
     }
 
     /// Whether everything is still so.
     #[inline]
     pub(super) fn is_current(&self, live: &Live<'_>) -> bool {
-        self.fixed
+        self.policy
             .rulesets
             .iter()
             .zip(&self.rules)
             .all(|(named, rules)| named.is_at(&rules.edition))
             && self.sets.iter().all(|(name, set)| live.prefix_sets.is_at(name, set.as_ref()))
-            && self.fixed.pool.sites_from.as_ref().is_none_or(|from| {
+            && self.policy.pool.sites_from.as_ref().is_none_or(|from| {
                 let refresh_millis = from.refresh.as_millis() as u64;
                 let now_millis = clock::now_millis();
                 let looked_at = self.looked_at.load(Ordering::Relaxed);
@@ -139,23 +143,23 @@ impl View {
                 // Whoever comes first looks for all.
                 let order = Ordering::Relaxed;
                 let is_first = self.looked_at.compare_exchange(looked_at, now_millis, order, order);
-                is_first.is_err() || standings(&self.fixed, live) == self.sites
+                is_first.is_err() || site_states(&self.policy, live) == self.sites
             })
     }
 
     /// The number of the outcome for an address, and its scope.
     #[inline]
     pub(super) fn find(&self, address: IpAddr, live: &Live<'_>) -> (u32, u8) {
-        let judge = |region: &Region| self.judge_region(region, live);
-        self.tiles.find(bits_of(address), address.is_ipv4(), &judge)
+        let evaluate = |region: &Region| self.evaluate_region(region, live);
+        self.tiles.find(bits_of(address), address.is_ipv4(), &evaluate)
     }
 
-    /// Asks for what [`View::find`] will read.
+    /// Asks for what [`PolicySnapshot::find`] will read.
     pub(super) fn prefetch(&self, addresses: impl Iterator<Item = IpAddr> + Clone) {
         self.tiles.prefetch(addresses);
     }
 
-    pub(super) fn sites(&self) -> &[Standing] {
+    pub(super) fn sites(&self) -> &[SiteState] {
         &self.sites
     }
 
@@ -163,7 +167,7 @@ impl View {
         self.tiles.inputs()
     }
 
-    fn judge_region(&self, region: &Region, live: &Live<'_>) -> u32 {
+    fn evaluate_region(&self, region: &Region, live: &Live<'_>) -> u32 {
         let record = |at: usize| region.record(at);
         let key = self.records.as_ref().map(|records| {
             let part = |at| record(at).map_or(0, |record| u64::from(record.to_u32()) + 1);
@@ -172,8 +176,8 @@ impl View {
         if let Some(known) = key.and_then(|(records, key)| records.get(key)) {
             return known as u32;
         }
-        let outcome = self.judge(region.address(), &record, live, None);
-        let weighted = self.fixed.is_weighted.then_some(&self.fixed.pool.sites[..]);
+        let outcome = self.evaluate(region.address(), &record, live, None);
+        let weighted = self.policy.is_weighted.then_some(&self.policy.pool.sites[..]);
         let number = self.outcomes.intern(outcome, weighted);
         if let Some((records, key)) = key {
             records.put(key, number.into());
@@ -182,7 +186,7 @@ impl View {
     }
 
     /// What the policy comes to for an address with these records.
-    pub(super) fn judge(
+    pub(super) fn evaluate(
         &self,
         address: IpAddr,
         records: &dyn Fn(usize) -> Option<RecordId>,
@@ -194,7 +198,7 @@ impl View {
         }
         let there = |site: &u16| self.sites[usize::from(*site)].is_there;
         let mut list: Vec<u16> = (0..self.sites.len() as u16).filter(there).collect();
-        for step in &self.fixed.steps {
+        for step in &self.policy.steps {
             match step {
                 Step::Rules(index) => {
                     let verdict = self.ask_rules(*index, address, live, trace.as_deref_mut());
@@ -210,7 +214,7 @@ impl View {
                     }
                 }
                 Step::Map(map) => {
-                    let (inputs, paths) = (&self.fixed.inputs, &self.fixed.paths);
+                    let (inputs, paths) = (&self.policy.inputs, &self.policy.paths);
                     map.lists(inputs, paths, address, records, |what, listed| {
                         let left: Vec<u16> =
                             listed.iter().copied().filter(|site| list.contains(site)).collect();
@@ -227,7 +231,7 @@ impl View {
                 Step::Healthy => {
                     let up: Vec<u16> =
                         list.iter().copied().filter(|site| self.is_up(*site)).collect();
-                    if !up.is_empty() || self.fixed.pool.when_all_down == WhenAllDown::None {
+                    if !up.is_empty() || self.policy.pool.when_all_down == WhenAllDown::None {
                         list = up;
                     }
                 }
@@ -240,16 +244,16 @@ impl View {
 
     /// Where the client is, by the database of places.
     pub(super) fn place_of(&self, records: &dyn Fn(usize) -> Option<RecordId>) -> Option<Place> {
-        let at = self.fixed.places?;
-        let (record, paths) = (records(at)?, &self.fixed.paths);
-        let database = self.fixed.inputs.databases[at].database();
+        let at = self.policy.places?;
+        let (record, paths) = (records(at)?, &self.policy.paths);
+        let database = self.policy.inputs.databases[at].database();
         let latitude_degrees = database.number(record, &paths.latitude).ok()??;
         let longitude_degrees = database.number(record, &paths.longitude).ok()??;
         Place::new_geographic(longitude_degrees, latitude_degrees).ok()
     }
 
     fn overridden(&self, address: IpAddr, trace: Option<&mut Trace>) -> Option<Vec<u16>> {
-        self.fixed.pool.overrides.as_ref()?;
+        self.policy.pool.overrides.as_ref()?;
         let (name, set) = self.sets.first()?;
         let found = set.as_ref()?.longest_match(address, clock::now_millis())?;
         let value = std::str::from_utf8(found.value?).ok()?;
@@ -268,11 +272,11 @@ impl View {
         trace: Option<&mut Trace>,
     ) -> Verdict {
         let edition = &self.rules[index].edition;
-        let decision = edition.judge(address, live.prefix_sets);
+        let decision = edition.evaluate(address, live.prefix_sets);
         if let Some(trace) = trace {
             let line = decision.rule.and_then(|number| edition.rule(number));
-            trace.rules.push(Asked {
-                ruleset: self.fixed.rulesets[index].name.clone(),
+            trace.rules.push(RuleAnswer {
+                ruleset: self.policy.rulesets[index].name.clone(),
                 verdict: decision.verdict.to_string(),
                 number: decision.rule,
                 origin: line.map(|rule| rule.origin.to_string()),
@@ -283,23 +287,23 @@ impl View {
 
     /// The sites of a name that may be chosen; none is as if it had not been named.
     fn usable(&self, name: &str) -> Option<Vec<u16>> {
-        let list = self.fixed.named.get(name)?.iter().copied();
+        let list = self.policy.named.get(name)?.iter().copied();
         let may_be = |site: &u16| {
             self.sites[usize::from(*site)].is_there
-                && (!self.fixed.asks_for_health || self.is_up(*site))
+                && (!self.policy.asks_for_health || self.is_up(*site))
         };
         let list: Vec<u16> = list.filter(may_be).collect();
         (!list.is_empty()).then_some(list)
     }
 
     fn is_up(&self, site: u16) -> bool {
-        self.fixed.pool.sites[usize::from(site)].is_up()
+        self.policy.pool.sites[usize::from(site)].is_up()
     }
 
     /// Keeps as many as are answered, and those that are as near as the last of them. Where a place
     /// is not known, the order stays.
     fn keep_nearest(&self, list: &mut Vec<u16>, place: Option<Place>) {
-        let answers = self.fixed.pool.answers;
+        let answers = self.policy.pool.answers;
         let Some(place) = place else {
             list.truncate(answers);
             return;
@@ -323,7 +327,7 @@ impl View {
 
     /// Keeps the first group of which enough is up, or the first of all.
     fn keep_group(&self, list: &mut Vec<u16>, threshold: f64) {
-        let sites = &self.fixed.pool.sites;
+        let sites = &self.policy.pool.sites;
         let group = |site: u16| sites[usize::from(site)].group();
         let mut groups: Vec<&str> = Vec::new();
         for site in &*list {
@@ -346,66 +350,66 @@ impl View {
     }
 
     fn finish(&self, mut list: Vec<u16>) -> Outcome {
-        if !self.fixed.is_weighted {
-            list.truncate(self.fixed.pool.answers);
+        if !self.policy.is_weighted {
+            list.truncate(self.policy.pool.answers);
         }
         Outcome::Sites(list.into())
     }
 }
 
 /// Where sites are: in the collection, if there is one.
-fn standings(fixed: &Fixed, live: &Live<'_>) -> Vec<Standing> {
-    let sites = &fixed.pool.sites;
-    let Some(from) = &fixed.pool.sites_from else {
-        return sites.iter().map(|site| Standing { is_there: true, place: site.place }).collect();
+fn site_states(policy: &CompiledPolicy, live: &Live<'_>) -> Vec<SiteState> {
+    let sites = &policy.pool.sites;
+    let Some(from) = &policy.pool.sites_from else {
+        return sites.iter().map(|site| SiteState { is_there: true, place: site.place }).collect();
     };
     live.keyspace.read(0, from.collection.as_bytes(), |value| {
         let members = value.and_then(Value::ordered);
-        let standing = |name: &str| {
+        let site_state = |name: &str| {
             let place = members.and_then(|members| members.place(name.as_bytes()));
-            Standing { is_there: place.is_some(), place }
+            SiteState { is_there: place.is_some(), place }
         };
-        sites.iter().map(|site| standing(&site.name)).collect()
+        sites.iter().map(|site| site_state(&site.name)).collect()
     })
 }
 
 /// What the choice can depend on, and whether that is all of it.
 fn inputs(
-    fixed: &Fixed,
+    policy: &CompiledPolicy,
     rules: &[Rules],
     sets: &[(String, Option<Arc<LayeredSet>>)],
-    sites: &[Standing],
-    old: Option<&View>,
+    sites: &[SiteState],
+    old: Option<&PolicySnapshot>,
 ) -> (Inputs, bool) {
-    let mut inputs = fixed.inputs.clone();
-    let mut is_whole = fixed.is_whole();
+    let mut inputs = policy.inputs.clone();
+    let mut is_whole = policy.is_whole();
     let databases = rules.iter().flat_map(|rules| &rules.asked.databases);
     for named in databases {
         is_whole &= inputs.add_database(named).is_some();
     }
-    let same = |old: &&View| {
+    let same = |old: &&PolicySnapshot| {
         old.rules.len() == rules.len()
             && old.rules.iter().zip(rules).all(|(a, b)| Arc::ptr_eq(&a.asked, &b.asked))
     };
     inputs.bounds = match old.filter(same) {
         Some(old) => Arc::clone(&old.inputs().bounds),
-        None => Arc::new(bounds(fixed, rules)),
+        None => Arc::new(bounds(policy, rules)),
     };
     inputs.sets = sets.iter().filter_map(|(_, set)| set.clone()).collect();
-    let is_up = |at: usize| !fixed.asks_for_health || fixed.pool.sites[at].is_up();
+    let is_up = |at: usize| !policy.asks_for_health || policy.pool.sites[at].is_up();
     let candidates = (0..sites.len()).filter(|at| sites[*at].is_there && is_up(*at)).count();
     let only_nearest = |step: &Step| matches!(step, Step::Nearest | Step::Healthy);
-    let all_the_same = candidates <= 1 && fixed.steps.iter().all(only_nearest);
-    let is_none = candidates == 0 && fixed.pool.when_all_down == WhenAllDown::All;
-    if all_the_same && !is_none && fixed.pool.overrides.is_none() {
+    let all_the_same = candidates <= 1 && policy.steps.iter().all(only_nearest);
+    let is_none = candidates == 0 && policy.pool.when_all_down == WhenAllDown::All;
+    if all_the_same && !is_none && policy.pool.overrides.is_none() {
         // Wherever a client is, there is nothing to choose from.
         inputs = Inputs::default();
     }
     (inputs, is_whole)
 }
 
-fn bounds(fixed: &Fixed, rules: &[Rules]) -> [Vec<u128>; 2] {
-    let mut bounds = fixed.bounds.clone();
+fn bounds(policy: &CompiledPolicy, rules: &[Rules]) -> [Vec<u128>; 2] {
+    let mut bounds = policy.bounds.clone();
     for (family, bounds) in bounds.iter_mut().enumerate() {
         let is_ipv4 = family == 0;
         let shift = if is_ipv4 { 96 } else { 0 };
