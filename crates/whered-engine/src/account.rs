@@ -18,31 +18,31 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::sync::shard_of;
 
 /// How many lanes there are; threads beyond that share them.
-const LANES: usize = 16;
+const SHARDS: usize = 16;
 
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Account {
-    lanes: [Lane; LANES],
+    shards: [Shard; SHARDS],
 }
 
 /// A counter with a cache line, and the one that is fetched along with it, to itself.
 #[derive(Default)]
 #[repr(align(128))]
-struct Lane(AtomicI64);
+struct Shard(AtomicI64);
 
 impl Account {
     /// Something became larger, or smaller.
     pub(crate) fn add(&self, difference_bytes: i64) {
         if difference_bytes != 0 {
-            let lane = shard_of(LANES);
-            self.lanes[lane].0.fetch_add(difference_bytes, Ordering::Relaxed);
+            let shard = shard_of(SHARDS);
+            self.shards[shard].0.fetch_add(difference_bytes, Ordering::Relaxed);
         }
     }
 
     /// The sum.
     pub(crate) fn total_bytes(&self) -> u64 {
-        let sum: i64 = self.lanes.iter().map(|lane| lane.0.load(Ordering::Relaxed)).sum();
+        let sum: i64 = self.shards.iter().map(|shard| shard.0.load(Ordering::Relaxed)).sum();
         u64::try_from(sum).unwrap_or(0)
     }
 }

@@ -244,7 +244,7 @@ fn rules_come_and_go_under_concurrent_readers_and_no_count_is_lost() {
         }
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                if !engine.tend_rules() {
+                if !engine.maintain_rules() {
                     engine.wait_for_rules(Duration::from_millis(5));
                 }
             }

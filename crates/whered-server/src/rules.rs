@@ -79,7 +79,7 @@ impl Tender {
             std::thread::Builder::new().name("whered-rules".to_owned()).spawn(move || {
                 lower_priority();
                 while !is_stopping.load(Ordering::Acquire) {
-                    if !of_thread.tend_rules() {
+                    if !of_thread.maintain_rules() {
                         of_thread.wait_for_rules(PERIOD);
                     }
                 }

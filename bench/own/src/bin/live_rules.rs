@@ -155,7 +155,7 @@ fn costs() {
             let packets = packets(&rules, 1 << 16, 3);
             check(&engine, &packets[..300]);
             let (single, batch) = speed(&engine, &packets, 7);
-            while engine.tend_rules() {}
+            while engine.maintain_rules() {}
             let (planned, planned_batch) = speed(&engine, &packets, 7);
             let (single0, batch0) = *first.get_or_insert((single, batch));
             let background = engine.generation().ruleset(NAME).expect("it was set").background();
@@ -194,7 +194,7 @@ fn changes_of(shape: Shape, pause: Duration) {
         scope.spawn(|| look_up(&engine, &packets[..2048], &stop, &busy, &counted));
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                if !(busy.load(Ordering::Relaxed) && engine.tend_rules()) {
+                if !(busy.load(Ordering::Relaxed) && engine.maintain_rules()) {
                     engine.wait_for_rules(Duration::from_millis(20));
                 }
             }

@@ -123,7 +123,7 @@ impl Engine {
         let options = self.control().rules_options();
         // Compiling takes its time without the lock: databases may have been reloaded.
         let compile = |generation: &Generation| {
-            NamedRuleset::compile_file(&read, &generation.surroundings(options)).map_err(refused)
+            NamedRuleset::compile_file(&read, &generation.compile_context(options)).map_err(refused)
         };
         let mut compiled = compile(&current)?;
         let control = self.control();

@@ -23,7 +23,9 @@ use crate::error::WriteError;
 use crate::generation::Generation;
 use crate::journal::log::Written;
 use crate::journal::operation::Operation;
-use crate::rulesets::{NamedRuleset, Numbered, RuleReferences, kept, references, tend};
+use crate::rulesets::{
+    NamedRuleset, NumberedRuleset, RuleReferences, command_rules, maintenance, references,
+};
 
 /// What setting a ruleset did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +63,7 @@ impl Engine {
         }
         check_is_free(&self.control(), name)?;
         let format = format.unwrap_or_else(|| Format::of(rules));
-        let read = kept::read_text(name, format, rules).map_err(refused)?;
+        let read = command_rules::read_text(name, format, rules).map_err(refused)?;
         let operation = Operation::SetRules {
             ruleset: name,
             format,
@@ -69,12 +71,12 @@ impl Engine {
             numbers: None,
         };
         let draft = Arc::new(Draft::new(&read));
-        let numbered = Numbered::as_written(Arc::new(read));
+        let numbered = NumberedRuleset::as_written(Arc::new(read));
         let generation = self.generation();
         let options = self.control().rules_options();
         let compile = |generation: &Generation| {
-            let around = generation.surroundings(options);
-            NamedRuleset::compile(name, numbered.clone(), &around).map_err(refused)
+            let context = generation.compile_context(options);
+            NamedRuleset::compile(name, numbered.clone(), &context).map_err(refused)
         };
         let mut named = compile(&generation)?;
         // Compiling takes long: a transaction need not wait for it.
@@ -125,7 +127,7 @@ impl Engine {
         let nowhere = Spot { chain: ChainId(0), next: None };
         let size = Operation::InsertRule { ruleset: name, number: 0, spot: nowhere, text: rule };
         self.change_rules(name, size.size_bytes(), |draft| {
-            let read = kept::read_rule(rule, draft.head()).map_err(refused)?;
+            let read = command_rules::read_rule(rule, draft.head()).map_err(refused)?;
             let spot = draft.find(at).map_err(refused)?;
             let number = draft.insert(spot, read).map_err(refused)?;
             let operation = Operation::InsertRule { ruleset: name, number, spot, text: rule };
@@ -160,7 +162,7 @@ impl Engine {
     ) -> Result<Written<()>, WriteError> {
         let operation = Operation::ReplaceRule { ruleset: name, number, text: rule };
         self.change_rules(name, operation.size_bytes(), |draft| {
-            let read = kept::read_rule(rule, draft.head()).map_err(refused)?;
+            let read = command_rules::read_rule(rule, draft.head()).map_err(refused)?;
             let old = Arc::clone(draft.rule(number).ok_or_else(|| no_rule(number))?);
             draft.replace(number, read).map_err(refused)?;
             let rule = Arc::clone(draft.rule(number).ok_or_else(|| no_rule(number))?);
@@ -187,13 +189,13 @@ impl Engine {
             return Err(refused(format!("ruleset '{name}' rests: {reason}")));
         };
         let Edit { value, change, undo, operation } = edit(draft)?;
-        let numbered = || -> Result<Numbered, RulesError> {
+        let numbered = || -> Result<NumberedRuleset, RulesError> {
             let (ruleset, numbers) = draft.to_ruleset()?;
-            Ok(Numbered { ruleset: Arc::new(ruleset), numbers })
+            Ok(NumberedRuleset { ruleset: Arc::new(ruleset), numbers })
         };
-        match named.apply(&change, &generation.surroundings(options), numbered) {
+        match named.apply(&change, &generation.compile_context(options), numbered) {
             Ok(waiting) => {
-                if tend::is_fold_due_at(waiting) {
+                if maintenance::is_compaction_due_at(waiting) {
                     self.rules_wake.notify();
                 }
                 Ok(Written { value, ticket: room.append(&operation) })
@@ -234,8 +236,8 @@ impl Engine {
     /// Does one piece of what rulesets need in the background: compiles changes into the rest, or
     /// looks for a faster form, about a second each. Gives whether there was anything to do. Meant
     /// for one thread of the lowest priority.
-    pub fn tend_rules(&self) -> bool {
-        tend::tend(self.generation().rulesets())
+    pub fn maintain_rules(&self) -> bool {
+        maintenance::maintain(self.generation().rulesets())
     }
 
     /// Waits until changes have to be folded, or the time is over.

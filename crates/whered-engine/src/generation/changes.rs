@@ -7,14 +7,14 @@
 use whered_dns::{Challenges, Name};
 
 use crate::journal::operation::Operation;
-use crate::rulesets::kept::KeptRules;
+use crate::rulesets::command_rules::CommandRules;
 use crate::steering::site_changes::SiteChanges;
 
 /// Changes of sites, rulesets, and challenges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) sites: SiteChanges,
-    pub(crate) rules: KeptRules,
+    pub(crate) rules: CommandRules,
     pub(crate) challenges: Challenges,
 }
 

@@ -21,7 +21,7 @@ use crate::databases::NamedDatabase;
 use crate::error::EngineError;
 use crate::generation::changes::Changes;
 use crate::generation::setup::{Loaded, Setup};
-use crate::rulesets::{NamedRuleset, Numbered, ReadFile, RulesOptions, Surroundings};
+use crate::rulesets::{CompileContext, NamedRuleset, NumberedRuleset, ReadFile, RulesOptions};
 use crate::steering::pool::{Pool, Site};
 use crate::steering::{Live, PolicyContext, Steering};
 use crate::zones::reversed::ReversedSource;
@@ -63,9 +63,9 @@ impl Generation {
         let pools: Vec<_> = setup.pools.iter().map(|p| Arc::new(changes.sites.apply(p))).collect();
         let reversed = reversed(setup, &databases)?;
         let zones = Arc::new(build_zones(&loaded.zones, &reversed, &pools)?);
-        let around =
-            Surroundings { databases: &databases, default: place_database, options: setup.rules };
-        let (rulesets, resting) = rulesets(&loaded.rulesets, changes, &around, old)?;
+        let context =
+            CompileContext { databases: &databases, default: place_database, options: setup.rules };
+        let (rulesets, resting) = rulesets(&loaded.rulesets, changes, &context, old)?;
         let mut generation = Generation {
             number,
             databases,
@@ -160,7 +160,7 @@ impl Generation {
             if !named.has_places() {
                 return Ok(Arc::clone(named));
             }
-            named.compile_again(&generation.surroundings(named.options())).map(Arc::new)
+            named.compile_again(&generation.compile_context(named.options())).map(Arc::new)
         };
         generation.rulesets = self.rulesets.iter().map(compile).collect::<Result<_, _>>()?;
         // A map or a ruleset may ask any database.
@@ -258,8 +258,8 @@ impl Generation {
     }
 
     /// What rulesets are compiled with.
-    pub(crate) fn surroundings(&self, options: RulesOptions) -> Surroundings<'_> {
-        Surroundings { databases: &self.databases, default: self.place_database, options }
+    pub(crate) fn compile_context(&self, options: RulesOptions) -> CompileContext<'_> {
+        CompileContext { databases: &self.databases, default: self.place_database, options }
     }
 
     /// The index of the pool of this name, or of the one that answers at this domain name.
@@ -287,12 +287,12 @@ impl Generation {
     }
 
     fn new_steering(&self, pool: &Arc<Pool>) -> Arc<Steering> {
-        let around = PolicyContext {
+        let context = PolicyContext {
             databases: &self.databases,
             default: self.default_database(),
             rulesets: &self.rulesets,
         };
-        Arc::new(Steering::new(Arc::clone(pool), &around))
+        Arc::new(Steering::new(Arc::clone(pool), &context))
     }
 }
 
@@ -320,16 +320,16 @@ type Rulesets = (Vec<Arc<NamedRuleset>>, Vec<(String, String)>);
 fn rulesets(
     files: &[ReadFile],
     changes: &Changes,
-    around: &Surroundings<'_>,
+    context: &CompileContext<'_>,
     old: Option<&Generation>,
 ) -> Result<Rulesets, EngineError> {
     let known = |name: &str| old.and_then(|old| old.ruleset(name));
     let mut rulesets = Vec::new();
     for file in files {
-        let same = known(&file.source.name).filter(|named| named.is_of(file, around));
+        let same = known(&file.source.name).filter(|named| named.is_of(file, context));
         rulesets.push(match same {
             Some(named) => Arc::clone(named),
-            None => Arc::new(NamedRuleset::compile_file(file, around)?),
+            None => Arc::new(NamedRuleset::compile_file(file, context)?),
         });
     }
     let mut resting = Vec::new();
@@ -339,14 +339,14 @@ fn rulesets(
             resting.push((name.to_owned(), reason.to_owned()));
             continue;
         }
-        let same = known(name).filter(|named| named.file.is_none() && named.is_fit_for(around));
+        let same = known(name).filter(|named| named.file.is_none() && named.is_fit_for(context));
         if let Some(named) = same {
             rulesets.push(Arc::clone(named));
             continue;
         }
         let (ruleset, numbers) = draft.to_ruleset().expect("it was checked when it was changed");
-        let numbered = Numbered { ruleset: Arc::new(ruleset), numbers };
-        match NamedRuleset::compile(name, numbered, around) {
+        let numbered = NumberedRuleset { ruleset: Arc::new(ruleset), numbers };
+        match NamedRuleset::compile(name, numbered, context) {
             Ok(named) => rulesets.push(Arc::new(named)),
             // At a start there is nothing that could serve on, and one ruleset is no reason to have
             // no server.

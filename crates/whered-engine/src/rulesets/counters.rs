@@ -66,7 +66,7 @@ fn kind_of(verdict: Option<&Verdict>) -> Kind {
 /// The counters of one compilation.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    lanes: Box<[OnceLock<Box<[Cell]>>]>,
+    shards: Box<[OnceLock<Box<[Cell]>>]>,
     cells: usize,
     /// By tally.
     kinds: Mutex<Vec<Kind>>,
@@ -74,9 +74,9 @@ pub(crate) struct Counters {
 
 /// One thread's cells.
 #[derive(Clone, Copy)]
-pub(crate) struct Lane<'a>(&'a [Cell]);
+pub(crate) struct Shard<'a>(&'a [Cell]);
 
-impl Lane<'_> {
+impl Shard<'_> {
     /// Counts a packet for a tally.
     #[inline]
     pub(crate) fn add(self, tally: u32, bytes: u64) {
@@ -91,9 +91,9 @@ impl Counters {
     pub(crate) fn new(rules: usize) -> Counters {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         // The doors have threads beside one for each core.
-        let lanes = (cores + 2).clamp(1, LANES_MAX);
-        let lanes = (0..lanes).map(|_| OnceLock::new()).collect();
-        Counters { lanes, cells: 1 + rules + ROOM, kinds: Mutex::default() }
+        let shards = (cores + 2).clamp(1, LANES_MAX);
+        let shards = (0..shards).map(|_| OnceLock::new()).collect();
+        Counters { shards, cells: 1 + rules + ROOM, kinds: Mutex::default() }
     }
 
     /// Whether there is a cell for so many tallies.
@@ -117,19 +117,19 @@ impl Counters {
 
     /// This thread's cells.
     #[inline]
-    pub(crate) fn lane(&self) -> Lane<'_> {
-        let lane = &self.lanes[shard_of(self.lanes.len())];
-        Lane(lane.get_or_init(|| (0..self.cells).map(|_| Cell::default()).collect()))
+    pub(crate) fn shard(&self) -> Shard<'_> {
+        let shard = &self.shards[shard_of(self.shards.len())];
+        Shard(shard.get_or_init(|| (0..self.cells).map(|_| Cell::default()).collect()))
     }
 
     /// What the lanes take.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let taken = self.lanes.iter().filter(|lane| lane.get().is_some()).count();
+        let taken = self.shards.iter().filter(|shard| shard.get().is_some()).count();
         taken * self.cells * size_of::<Cell>()
     }
 
     fn tally(&self, tally: u32) -> Count {
-        let cells = self.lanes.iter().filter_map(|lane| lane.get()?.get(tally as usize));
+        let cells = self.shards.iter().filter_map(|shard| shard.get()?.get(tally as usize));
         cells.fold(Count::default(), |sum, cell| {
             let packets = cell.packets.load(Ordering::Relaxed);
             plus(sum, Count { packets, bytes: cell.bytes.load(Ordering::Relaxed) })
@@ -153,7 +153,7 @@ pub(crate) const POLICY: u32 = 0;
 
 /// Counters of an earlier compilation that somebody may still count in.
 #[derive(Debug)]
-struct Retired {
+struct RetiredCounters {
     counters: Arc<Counters>,
     tallies: HashMap<u32, u32>,
 }
@@ -163,7 +163,7 @@ struct Retired {
 pub(crate) struct Totals {
     starts: HashMap<u32, Count>,
     verdicts: [Count; VERDICTS.len()],
-    retired: Vec<Retired>,
+    retired: Vec<RetiredCounters>,
 }
 
 impl Totals {
@@ -207,7 +207,7 @@ impl Totals {
 
     /// These counters are replaced; those who hold them go on counting in them.
     pub(crate) fn retire(&mut self, counters: Arc<Counters>, tallies: HashMap<u32, u32>) {
-        self.retired.push(Retired { counters, tallies });
+        self.retired.push(RetiredCounters { counters, tallies });
     }
 
     /// Adds up the retired counters that nobody holds any more, and forgets numbers that are gone.

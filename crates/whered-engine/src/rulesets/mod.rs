@@ -11,17 +11,17 @@
 //!
 //! Invariants: a generation's rulesets are compiled with that generation's databases; live sets
 //! are looked up for each packet, so that a change of a set decides at once. Readers never wait: they
-//! take the edition that stands; who changes it holds `tended`.
+//! take the edition that stands; who changes it holds `maintenance`.
 //! Cost: compiling takes up to [`PLAN_TIME`] a ruleset; a match costs what `whered-rules` says, a lookup
 //! in each live set that the ruleset asks for, and an addition for each counter.
 
+pub(crate) mod command_rules;
 pub(crate) mod counters;
 mod files;
-pub(crate) mod kept;
+pub(crate) mod maintenance;
 mod places;
 pub(crate) mod references;
 mod sources;
-pub(crate) mod tend;
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -45,8 +45,8 @@ use crate::prefix_sets::PrefixSets;
 use crate::sync;
 use counters::{Counters, POLICY, Totals, VERDICTS};
 pub use files::FilePlaces;
+use maintenance::Maintenance;
 use places::DatabasePlaces;
-use tend::Tended;
 
 pub use references::RuleReferences;
 pub(crate) use sources::SourceInputs;
@@ -88,7 +88,7 @@ impl RulesetSource {
 
 /// What a ruleset is compiled with.
 #[derive(Clone)]
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct CompileContext<'a> {
     pub(crate) databases: &'a [Arc<NamedDatabase>],
     /// The one that predicates mean which name none.
     pub(crate) default: Option<usize>,
@@ -97,16 +97,16 @@ pub(crate) struct Surroundings<'a> {
 
 /// A ruleset and the numbers of its rules, read and not compiled.
 #[derive(Clone)]
-pub(crate) struct Numbered {
+pub(crate) struct NumberedRuleset {
     pub(crate) ruleset: Arc<Ruleset>,
     pub(crate) numbers: Vec<u32>,
 }
 
-impl Numbered {
+impl NumberedRuleset {
     /// The rules numbered as they are written.
-    pub(crate) fn as_written(ruleset: Arc<Ruleset>) -> Numbered {
+    pub(crate) fn as_written(ruleset: Arc<Ruleset>) -> NumberedRuleset {
         let numbers = (1..=ruleset.rules().len() as u32).collect();
-        Numbered { ruleset, numbers }
+        NumberedRuleset { ruleset, numbers }
     }
 }
 
@@ -140,7 +140,7 @@ pub struct NamedRuleset {
     /// How long compiling took before it served.
     pub compile_time: Duration,
     edition: ArcSwap<Edition>,
-    tended: Mutex<Tended>,
+    maintenance: Mutex<Maintenance>,
     options: RulesOptions,
 }
 
@@ -156,12 +156,12 @@ pub struct Edition {
 impl NamedRuleset {
     pub(crate) fn compile_file(
         file: &ReadFile,
-        around: &Surroundings<'_>,
+        context: &CompileContext<'_>,
     ) -> Result<NamedRuleset, EngineError> {
         let ReadFile { source, state, status, ruleset } = file.clone();
-        let numbered = Numbered::as_written(ruleset);
+        let numbered = NumberedRuleset::as_written(ruleset);
         let name = source.name.clone();
-        let mut named = NamedRuleset::compile(&name, numbered, around).map_err(|e| refused(&e))?;
+        let mut named = NamedRuleset::compile(&name, numbered, context).map_err(|e| refused(&e))?;
         named.file = Some(RulesetFile { source, state, status });
         Ok(named)
     }
@@ -169,12 +169,12 @@ impl NamedRuleset {
     /// Compiles a ruleset; what its rules have counted when they were written is where they start.
     pub(crate) fn compile(
         name: &str,
-        numbered: Numbered,
-        around: &Surroundings<'_>,
+        numbered: NumberedRuleset,
+        context: &CompileContext<'_>,
     ) -> Result<NamedRuleset, RulesError> {
         let start = Instant::now();
         let mut totals = Totals::default();
-        let Numbered { ruleset, numbers } = &numbered;
+        let NumberedRuleset { ruleset, numbers } = &numbered;
         for (rule, &number) in ruleset.rules().iter().zip(numbers) {
             if let Some(count) = rule.counters {
                 totals.start(number, count);
@@ -183,34 +183,34 @@ impl NamedRuleset {
         if let Some(count) = ruleset.chain(ruleset.entry()).counters {
             totals.start(POLICY, count);
         }
-        let edition = Edition::compile(numbered, around, PLAN_TIME)?;
+        let edition = Edition::compile(numbered, context, PLAN_TIME)?;
         Ok(NamedRuleset {
             name: name.to_owned(),
             file: None,
             compile_time: start.elapsed(),
             edition: ArcSwap::from_pointee(edition),
-            tended: Mutex::new(Tended::new(totals)),
-            options: around.options,
+            maintenance: Mutex::new(Maintenance::new(totals)),
+            options: context.options,
         })
     }
 
     /// The same ruleset with the places of other databases; its counters start where they are.
     pub(crate) fn compile_again(
         &self,
-        around: &Surroundings<'_>,
+        context: &CompileContext<'_>,
     ) -> Result<NamedRuleset, EngineError> {
         let start = Instant::now();
         let edition = self.edition.load_full();
         let (ruleset, numbers) = edition.live.to_ruleset();
-        let numbered = Numbered { ruleset: Arc::new(ruleset), numbers };
-        let next = Edition::compile(numbered, around, PLAN_TIME).map_err(|e| refused(&e))?;
+        let numbered = NumberedRuleset { ruleset: Arc::new(ruleset), numbers };
+        let next = Edition::compile(numbered, context, PLAN_TIME).map_err(|e| refused(&e))?;
         Ok(NamedRuleset {
             name: self.name.clone(),
             file: self.file.clone(),
             compile_time: start.elapsed(),
             edition: ArcSwap::from_pointee(next),
             // What was counted is taken over when it serves.
-            tended: Mutex::new(Tended::new(Totals::default())),
+            maintenance: Mutex::new(Maintenance::new(Totals::default())),
             options: self.options,
         })
     }
@@ -246,15 +246,15 @@ impl NamedRuleset {
     /// What each rule has counted, by its number in the order of the chains, and the policy of the
     /// chain that packets enter; with `reset` it is told and then forgotten.
     pub fn counts(&self, reset: bool) -> (Vec<(u32, Count)>, Count) {
-        let mut tended = self.tended();
+        let mut maintenance = self.maintenance();
         let edition = self.edition.load_full();
         let tallies: HashMap<u32, u32> = edition.live.tally_of_rules().collect();
-        tended.totals.settle(&|number| tallies.contains_key(&number));
+        maintenance.totals.settle(&|number| tallies.contains_key(&number));
         let (_, numbers) = edition.live.to_ruleset();
         let mut take = |number: u32, tally: u32| {
-            let count = tended.totals.of(&edition.counters, number, tally);
+            let count = maintenance.totals.of(&edition.counters, number, tally);
             if reset {
-                tended.totals.forget(number, count);
+                maintenance.totals.forget(number, count);
             }
             count
         };
@@ -265,25 +265,25 @@ impl NamedRuleset {
 
     /// How many packets had each verdict; never reset.
     pub fn verdicts(&self) -> [(&'static str, Count); VERDICTS.len()] {
-        let tended = self.tended();
-        let counts = tended.totals.by_verdict(&self.edition.load().counters);
+        let maintenance = self.maintenance();
+        let counts = maintenance.totals.by_verdict(&self.edition.load().counters);
         std::array::from_fn(|verdict| (VERDICTS[verdict], counts[verdict]))
     }
 
     /// What is done about it in the background.
     pub fn background(&self) -> Background {
-        self.tended().background()
+        self.maintenance().background()
     }
 
     /// Whether this is the same file in the same state, compiled with what is there now.
-    pub(crate) fn is_of(&self, read: &ReadFile, around: &Surroundings<'_>) -> bool {
+    pub(crate) fn is_of(&self, read: &ReadFile, context: &CompileContext<'_>) -> bool {
         let same = |file: &RulesetFile| file.source == read.source && file.state == read.state;
-        self.file.as_ref().is_some_and(same) && self.is_fit_for(around)
+        self.file.as_ref().is_some_and(same) && self.is_fit_for(context)
     }
 
     /// Whether nothing would be compiled otherwise.
-    pub(crate) fn is_fit_for(&self, around: &Surroundings<'_>) -> bool {
-        !self.has_places() && self.options == around.options
+    pub(crate) fn is_fit_for(&self, context: &CompileContext<'_>) -> bool {
+        !self.has_places() && self.options == context.options
     }
 
     /// Whether this is another compilation of the same rules.
@@ -302,8 +302,8 @@ impl NamedRuleset {
         self.options
     }
 
-    fn tended(&self) -> MutexGuard<'_, Tended> {
-        sync::lock(&self.tended)
+    fn maintenance(&self) -> MutexGuard<'_, Maintenance> {
+        sync::lock(&self.maintenance)
     }
 }
 
@@ -322,15 +322,15 @@ pub struct Background {
 
 impl Edition {
     fn compile(
-        numbered: Numbered,
-        around: &Surroundings<'_>,
+        numbered: NumberedRuleset,
+        context: &CompileContext<'_>,
         time: Duration,
     ) -> Result<Edition, RulesError> {
         let start = Instant::now();
-        let budget = Budget { time, bytes: around.options.memory_bytes };
-        let Surroundings { databases, default, .. } = around.clone();
+        let budget = Budget { time, bytes: context.options.memory_bytes };
+        let CompileContext { databases, default, .. } = context.clone();
         let places = DatabasePlaces { databases, default };
-        let Numbered { ruleset, numbers } = numbered;
+        let NumberedRuleset { ruleset, numbers } = numbered;
         let live = LiveRules::build(&ruleset, numbers, &places, budget, &|| start.elapsed())?;
         let counters = Arc::new(Counters::new(live.len()));
         counters.note(0, ruleset.chain(ruleset.entry()).policy.as_ref());
@@ -352,7 +352,7 @@ impl Edition {
     fn changed(&self, change: &Change) -> Option<Edition> {
         let live = self.live.changed(change)?;
         let fits = self.counters.has_room_for(live.tallies());
-        if !fits || live.changes() > tend::CHANGES_MAX {
+        if !fits || live.changes() > maintenance::CHANGES_MAX {
             return None;
         }
         if let Change::Insert { rule, .. } | Change::Replace { rule, .. } = change {
@@ -364,7 +364,7 @@ impl Edition {
     /// Which rule a packet meets; counted, with so many bytes.
     #[inline]
     pub fn find(&self, packet: &Packet<'_>, bytes: u64, sets: &PrefixSets) -> Decision {
-        let lane = self.counters.lane();
+        let lane = self.counters.shard();
         self.live.find(packet, &self.sets(sets), |tally| lane.add(tally, bytes))
     }
 
@@ -379,7 +379,7 @@ impl Edition {
         sets: &PrefixSets,
     ) -> Vec<Decision> {
         assert!(bytes.len() >= packets.len(), "the length of each packet");
-        let lane = self.counters.lane();
+        let lane = self.counters.shard();
         let count = |place: usize, tally| lane.add(tally, bytes[place]);
         self.live.find_batch(packets, &self.sets(sets), count)
     }
@@ -448,8 +448,8 @@ impl Edition {
         told
     }
 
-    fn around(&self, options: RulesOptions) -> Surroundings<'_> {
-        Surroundings { databases: &self.databases, default: self.default, options }
+    fn context(&self, options: RulesOptions) -> CompileContext<'_> {
+        CompileContext { databases: &self.databases, default: self.default, options }
     }
 
     fn sets<'a>(&'a self, sets: &'a PrefixSets) -> LiveSets<'a> {
@@ -464,7 +464,7 @@ pub(crate) fn read(source: &RulesetSource, bytes: &[u8]) -> Result<Ruleset, Engi
     let Ok(rules) = std::str::from_utf8(bytes) else {
         return Err(EngineError::new(format!("{file}: it is no text in UTF-8")));
     };
-    kept::read_text(&file, Format::of(rules), rules).map_err(|error| refused(&error))
+    command_rules::read_text(&file, Format::of(rules), rules).map_err(|error| refused(&error))
 }
 
 /// The first problem stands for all of them: an error is one line.

@@ -4,7 +4,7 @@
 
 use whered_rules::{Condition, Format, Predicate, RulesError, Ruleset, Subject, Test};
 
-use super::kept;
+use super::command_rules;
 
 /// The names in a text of rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl RuleReferences {
 /// The text is wrong.
 pub(crate) fn of_rules(format: Option<Format>, rules: &str) -> Result<RuleReferences, RulesError> {
     let format = format.unwrap_or_else(|| Format::of(rules));
-    let ruleset = kept::read_text("rules", format, rules)?;
+    let ruleset = command_rules::read_text("rules", format, rules)?;
     let mut references = RuleReferences::default();
     let conditions = ruleset.rules().iter().flat_map(|rule| &rule.conditions);
     conditions.for_each(|condition| references.add(condition, &ruleset));
@@ -51,7 +51,7 @@ pub(crate) fn of_rules(format: Option<Format>, rules: &str) -> Result<RuleRefere
 /// # Errors
 /// The text is wrong.
 pub(crate) fn of_rule(head: &Ruleset, rule: &str) -> Result<RuleReferences, RulesError> {
-    let read = kept::read_rule(rule, head)?;
+    let read = command_rules::read_rule(rule, head)?;
     let mut references = RuleReferences::default();
     read.conditions.iter().for_each(|condition| references.add(condition, head));
     Ok(references)

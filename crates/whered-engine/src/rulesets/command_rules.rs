@@ -24,11 +24,11 @@ const RULE: &str = "rule";
 
 /// All rulesets made by command, by name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct KeptRules {
+pub(crate) struct CommandRules {
     by_name: BTreeMap<String, Arc<Draft>>,
 }
 
-impl KeptRules {
+impl CommandRules {
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<Draft>> {
         self.by_name.get(name)
     }
@@ -136,14 +136,14 @@ mod tests {
     /// An operation as the journal has it.
     type Entry = (u16, Vec<u8>);
 
-    fn apply(kept: &mut KeptRules, entries: &[Entry]) {
+    fn apply(kept: &mut CommandRules, entries: &[Entry]) {
         for (kind, payload) in entries {
             let operation = Operation::decode(*kind, payload).expect("just written");
             assert_eq!(kept.record(&operation), Ok(true));
         }
     }
 
-    fn shown(kept: &KeptRules) -> Vec<(String, u32, String)> {
+    fn shown(kept: &CommandRules) -> Vec<(String, u32, String)> {
         let one = |(name, draft): (&str, &Arc<Draft>)| {
             let (ruleset, numbers) = draft.to_ruleset().expect("no chain calls another");
             let text = format!("{numbers:?}\n{}", text::write(&ruleset));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     /// One operation that fits what is there, as commands would make it.
-    fn operation(kept: &mut KeptRules, below: &mut impl FnMut(u64) -> u64) -> Option<Entry> {
+    fn operation(kept: &mut CommandRules, below: &mut impl FnMut(u64) -> u64) -> Option<Entry> {
         let name = ["a", "b"][below(2) as usize];
         let rule = format!("src 10.0.0.{} {}", below(99), ["drop", "log"][below(2) as usize]);
         let rules = format!("chain input policy drop {{\n{rule}\n{rule}\n}}\n");
@@ -201,7 +201,7 @@ mod tests {
             (state >> 33) % bound
         };
         for _ in 0..300 {
-            let (mut kept, mut entries, mut states) = (KeptRules::default(), vec![], vec![]);
+            let (mut kept, mut entries, mut states) = (CommandRules::default(), vec![], vec![]);
             for _ in 0..30 {
                 states.push(kept.clone());
                 match operation(&mut kept, &mut below) {
@@ -212,7 +212,7 @@ mod tests {
             // A snapshot that began after `first` entries and took the rules after `later` ones.
             let first = below(entries.len() as u64) as usize;
             let later = first + below((entries.len() - first) as u64) as usize;
-            let mut restarted = KeptRules::default();
+            let mut restarted = CommandRules::default();
             for operation in states[later].operations() {
                 apply(&mut restarted, &[(operation.kind(), operation.encode())]);
             }

@@ -1,7 +1,7 @@
 //! What becomes of a ruleset between its compilations: changes, folding, planning.
 //!
 //! For: the order in which editions follow each other. Not for: threads (the server has one that
-//! calls `Engine::tend_rules` at the lowest priority), nor for what a change is (`engine/rules.rs`).
+//! calls `Engine::maintain_rules` at the lowest priority), nor for what a change is (`engine/rules.rs`).
 //!
 //! ```text
 //! change ──> edition over the same compilation ──> stored            microseconds
@@ -9,7 +9,7 @@
 //! nothing changes ──> plan: look for a faster form, a second at a time, 15 seconds in all
 //! ```
 //!
-//! Invariants: an edition is stored while `tended` is held, so that none is lost; compiling is done
+//! Invariants: an edition is stored while `maintenance` is held, so that none is lost; compiling is done
 //! without it, and what changed meanwhile is put in again; a ruleset that was compiled otherwise
 //! meanwhile keeps that.
 //! Cost: two compilations' memory while folding.
@@ -22,10 +22,10 @@ use whered_rules::RulesError;
 use whered_rules::live::Change;
 
 use super::counters::Totals;
-use super::{Background, Edition, NamedRuleset, Numbered, PLAN_TIME, Surroundings};
+use super::{Background, CompileContext, Edition, NamedRuleset, NumberedRuleset, PLAN_TIME};
 
 /// From so many changes on they are compiled into the rest.
-const FOLD_AT: usize = 32;
+const COMPACT_AT: usize = 32;
 /// With more, a change is answered when all is compiled anew: lookups would be too slow.
 pub(super) const CHANGES_MAX: usize = 512;
 /// Fewer changes are folded, and better forms looked for, when nothing has changed for so long.
@@ -38,7 +38,7 @@ const PLAN_ALL: Duration = Duration::from_secs(15);
 
 /// What changes together with a ruleset's edition.
 #[derive(Debug)]
-pub(super) struct Tended {
+pub(super) struct Maintenance {
     pub(super) totals: Totals,
     /// What was changed since folding began; `None` when it is not under way.
     since: Option<Vec<Change>>,
@@ -49,9 +49,9 @@ pub(super) struct Tended {
     background: Background,
 }
 
-impl Tended {
-    pub(super) fn new(totals: Totals) -> Tended {
-        Tended {
+impl Maintenance {
+    pub(super) fn new(totals: Totals) -> Maintenance {
+        Maintenance {
             totals,
             since: None,
             compilation: 0,
@@ -92,28 +92,28 @@ impl NamedRuleset {
     pub(crate) fn apply(
         &self,
         change: &Change,
-        around: &Surroundings<'_>,
-        numbered: impl FnOnce() -> Result<Numbered, RulesError>,
+        context: &CompileContext<'_>,
+        numbered: impl FnOnce() -> Result<NumberedRuleset, RulesError>,
     ) -> Result<usize, RulesError> {
-        let mut tended = self.tended();
+        let mut maintenance = self.maintenance();
         let edition = self.edition.load_full();
         let next = match edition.changed(change) {
             Some(next) => {
-                if let Some(since) = &mut tended.since {
+                if let Some(since) = &mut maintenance.since {
                     since.push(change.clone());
                 }
                 next
             }
             None => {
-                let next = Edition::compile(numbered()?, around, CHANGE_PLAN_TIME)?;
-                tended.compiled(&edition);
+                let next = Edition::compile(numbered()?, context, CHANGE_PLAN_TIME)?;
+                maintenance.compiled(&edition);
                 next
             }
         };
         if let Change::Replace { number, .. } = change {
-            tended.totals.begin(*number);
+            maintenance.totals.begin(*number);
         }
-        tended.changed_at = Some(Instant::now());
+        maintenance.changed_at = Some(Instant::now());
         let waiting = next.live.changes();
         self.edition.store(Arc::new(next));
         Ok(waiting)
@@ -121,78 +121,78 @@ impl NamedRuleset {
 
     /// Goes on counting where another compilation of the same rules has stopped.
     pub(crate) fn inherit(&self, old: &NamedRuleset) {
-        let mut before = old.tended();
+        let mut before = old.maintenance();
         let edition = old.edition.load_full();
         let mut totals = std::mem::take(&mut before.totals);
         totals.retire(Arc::clone(&edition.counters), edition.tallies());
         // Whoever folds the old one shall not go on with it.
         before.compilation += 1;
         drop(before);
-        self.tended().totals = totals;
+        self.maintenance().totals = totals;
     }
 
-    fn is_fold_due(&self) -> bool {
-        let tended = self.tended();
+    fn is_compaction_due(&self) -> bool {
+        let maintenance = self.maintenance();
         let waiting = self.edition.load().live.changes();
-        let is_quiet = tended.changed_at.is_none_or(|at| at.elapsed() >= QUIET);
-        tended.since.is_none() && (waiting >= FOLD_AT || (waiting > 0 && is_quiet))
+        let is_quiet = maintenance.changed_at.is_none_or(|at| at.elapsed() >= QUIET);
+        maintenance.since.is_none() && (waiting >= COMPACT_AT || (waiting > 0 && is_quiet))
     }
 
     fn is_plan_due(&self) -> bool {
-        let tended = self.tended();
-        let is_quiet = tended.changed_at.is_none_or(|at| at.elapsed() >= QUIET);
-        is_quiet && !tended.is_planned && self.edition.load().live.changes() == 0
+        let maintenance = self.maintenance();
+        let is_quiet = maintenance.changed_at.is_none_or(|at| at.elapsed() >= QUIET);
+        is_quiet && !maintenance.is_planned && self.edition.load().live.changes() == 0
     }
 
     /// Compiles what was changed into the rest.
-    fn fold(&self) {
+    fn compact(&self) {
         let (edition, compilation) = {
-            let mut tended = self.tended();
-            tended.since = Some(Vec::new());
-            (self.edition.load_full(), tended.compilation)
+            let mut maintenance = self.maintenance();
+            maintenance.since = Some(Vec::new());
+            (self.edition.load_full(), maintenance.compilation)
         };
         let (ruleset, numbers) = edition.live.to_ruleset();
-        let numbered = Numbered { ruleset: Arc::new(ruleset), numbers };
-        let compiled = Edition::compile(numbered, &edition.around(self.options), PLAN_TIME);
-        let mut tended = self.tended();
-        let since = tended.since.take().unwrap_or_default();
-        let next = compiled.ok().filter(|_| tended.compilation == compilation);
+        let numbered = NumberedRuleset { ruleset: Arc::new(ruleset), numbers };
+        let compiled = Edition::compile(numbered, &edition.context(self.options), PLAN_TIME);
+        let mut maintenance = self.maintenance();
+        let since = maintenance.since.take().unwrap_or_default();
+        let next = compiled.ok().filter(|_| maintenance.compilation == compilation);
         let again = |next: Edition, change: &Change| next.changed(change);
         // What cannot be put in again will be folded with the rest the next time.
         let Some(next) = next.and_then(|next| since.iter().try_fold(next, again)) else {
             return;
         };
         let current = self.edition.load_full();
-        tended.compiled(&current);
-        tended.background.folds += 1;
+        maintenance.compiled(&current);
+        maintenance.background.folds += 1;
         self.edition.store(Arc::new(next));
     }
 
     /// Looks for a faster form for a while.
     fn plan(&self) {
         let (edition, compilation) = {
-            let tended = self.tended();
-            (self.edition.load_full(), tended.compilation)
+            let maintenance = self.maintenance();
+            (self.edition.load_full(), maintenance.compilation)
         };
         let mut matcher = edition.live.matcher().clone();
         let start = Instant::now();
         let found = matcher.plan_more(PLAN_STEP, &|| start.elapsed());
-        let mut tended = self.tended();
-        tended.background.planned += start.elapsed();
-        if tended.compilation != compilation {
+        let mut maintenance = self.maintenance();
+        maintenance.background.planned += start.elapsed();
+        if maintenance.compilation != compilation {
             return;
         }
-        tended.background.improvements += u64::from(found);
-        tended.is_planned = matcher.is_planned() || tended.background.planned >= PLAN_ALL;
+        maintenance.background.improvements += u64::from(found);
+        maintenance.is_planned = matcher.is_planned() || maintenance.background.planned >= PLAN_ALL;
         let current = self.edition.load_full();
         self.edition.store(Arc::new(current.with(current.live.with_plan(matcher))));
     }
 }
 
 /// Does one piece of what rulesets need in the background; gives whether there was anything to do.
-pub(crate) fn tend(rulesets: &[Arc<NamedRuleset>]) -> bool {
-    if let Some(named) = rulesets.iter().find(|named| named.is_fold_due()) {
-        named.fold();
+pub(crate) fn maintain(rulesets: &[Arc<NamedRuleset>]) -> bool {
+    if let Some(named) = rulesets.iter().find(|named| named.is_compaction_due()) {
+        named.compact();
         return true;
     }
     match rulesets.iter().find(|named| named.is_plan_due()) {
@@ -203,6 +203,6 @@ pub(crate) fn tend(rulesets: &[Arc<NamedRuleset>]) -> bool {
 }
 
 /// Whether this many changes are folded without waiting for a quiet moment.
-pub(crate) fn is_fold_due_at(changes: usize) -> bool {
-    changes >= FOLD_AT
+pub(crate) fn is_compaction_due_at(changes: usize) -> bool {
+    changes >= COMPACT_AT
 }
