@@ -63,7 +63,7 @@ fn no_member_of_both_lists_is_missing_while_one_replaces_the_other() {
         for round in 0..60 {
             sets.load_text("s", lists[(round + 1) % 2].as_bytes(), &how).expect("it is right");
             if round % 7 == 0 {
-                sets.fold_all();
+                sets.compact_all();
             }
         }
         while looks.load(Ordering::Relaxed) < 20 {
@@ -85,8 +85,8 @@ fn changes_beside_folds_are_all_there_and_readers_see_each_at_once() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
-                sets.fold_all();
-                sets.fold_due();
+                sets.compact_all();
+                sets.compact_due();
             }
         });
         scope.spawn(|| {
@@ -103,7 +103,7 @@ fn changes_beside_folds_are_all_there_and_readers_see_each_at_once() {
         twins.extend(writers.into_iter().map(|writer| writer.join().expect("it does not panic")));
         is_done.store(true, Ordering::Relaxed);
     });
-    sets.fold_all();
+    sets.compact_all();
     let mut expected: Vec<String> = twins
         .iter()
         .flat_map(|twin: &PrefixSet| {

@@ -569,7 +569,7 @@ fn the_account_after_a_start_is_what_it_was_before() {
     engine.snapshot().expect("the disk works");
     change(&engine, &mut Random(6));
     // As the background does, and a start.
-    engine.prefix_sets().fold_all();
+    engine.prefix_sets().compact_all();
     let before = engine.memory();
     let (engine, _) = reopen(engine, folder.path());
     let after = engine.memory();

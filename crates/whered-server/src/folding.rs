@@ -1,6 +1,6 @@
 //! Folding changes of prefix sets into their compiled layers.
 //!
-//! For: the thread that does it. Not for: which sets and when (`PrefixSets::fold_due`).
+//! For: the thread that does it. Not for: which sets and when (`PrefixSets::compact_due`).
 //! Cost: ten looks at a flag a second while nothing changes, since each takes the core from a
 //! thread that answers; while something does, fifty, and at most half of a core or so, since a fold
 //! begins after many changes only.
@@ -49,8 +49,8 @@ impl Folder {
 
 fn run(engine: &Engine, stopped: &Receiver<()>) {
     let sets = engine.prefix_sets();
-    let period = || if sets.is_fold_awaited() { PERIOD } else { QUIET_PERIOD };
+    let period = || if sets.is_compaction_awaited() { PERIOD } else { QUIET_PERIOD };
     while stopped.recv_timeout(period()) == Err(RecvTimeoutError::Timeout) {
-        sets.fold_due();
+        sets.compact_due();
     }
 }

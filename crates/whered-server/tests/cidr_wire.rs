@@ -59,7 +59,7 @@ fn an_expired_member_is_invisible_at_once() {
             format!("*1\r\n{}", bulk("10.0.0.0/8"))
         );
         assert_eq!(ask(&mut client, "CIDR.COUNT s"), ":1\r\n");
-        sets.fold_all();
+        sets.compact_all();
     }
     assert_eq!(ask(&mut client, "CIDR.ADD s EX 100 10.1.0.0/16"), ":1\r\n");
     assert_eq!(ask(&mut client, "CIDR.MATCH s 10.1.0.1"), bulk("10.1.0.0/16"));

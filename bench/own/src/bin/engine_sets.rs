@@ -171,7 +171,7 @@ fn changes(seconds: f64) {
         scope.spawn(|| read(sets, &numbers, &is_done, &count));
         scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
-                sets.fold_due();
+                sets.compact_due();
                 std::thread::park_timeout(Duration::from_millis(20));
             }
         });
@@ -180,7 +180,7 @@ fn changes(seconds: f64) {
             let (mut alone, mut beside, mut pairs_a_second) = (Vec::new(), Vec::new(), Vec::new());
             let part = Duration::from_secs_f64(seconds / 2.0);
             for _ in 0..ROUNDS {
-                sets.fold_all();
+                sets.compact_all();
                 let (from, since) = (count.load(Ordering::Relaxed), Instant::now());
                 while since.elapsed() < part {
                     std::thread::park_timeout(part);
@@ -205,7 +205,7 @@ fn changes(seconds: f64) {
                 median(&beside),
                 100.0 * median(&beside) / median(&alone),
                 info.folds,
-                info.last_fold.map_or(0.0, |(_, took)| took.as_secs_f64() * 1e3),
+                info.last_compaction.map_or(0.0, |(_, took)| took.as_secs_f64() * 1e3),
             );
         }
         is_done.store(true, Ordering::Relaxed);

@@ -258,7 +258,7 @@ impl World {
                 sets.load(&set, list, random.below(2) == 0).ok()?.ticket
             }
             _ => {
-                sets.fold_all();
+                sets.compact_all();
                 return None;
             }
         };

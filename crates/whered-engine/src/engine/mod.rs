@@ -194,7 +194,7 @@ impl Engine {
                 (Some(opened.0), opened.1)
             }
         };
-        prefix_sets.fold_all();
+        prefix_sets.compact_all();
         let last_sequence = report.recovery.as_ref().map_or(0, |found| found.last_sequence);
         let log = Arc::new(Log::new(journal, last_sequence));
         let zone_includes = Mutex::new(loaded.zone_includes.clone());

@@ -16,7 +16,7 @@
 //! holds the writers of its sets until their names are gone.
 
 mod algebra;
-mod fold;
+mod compaction;
 mod set;
 mod text;
 

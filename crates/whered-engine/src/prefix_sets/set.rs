@@ -46,7 +46,7 @@ struct Writer {
     folds_begun: u64,
     /// Since when changes wait for being folded.
     pending_since: Option<Instant>,
-    last_fold: Option<LastFold>,
+    last_compaction: Option<LastCompaction>,
     folds: u64,
     /// The set is known by its name no more.
     is_deleted: bool,
@@ -65,7 +65,7 @@ impl Deletion<'_> {
 }
 
 #[derive(Clone, Copy)]
-struct LastFold {
+struct LastCompaction {
     at: Instant,
     took: Duration,
 }
@@ -95,7 +95,7 @@ pub struct SetInfo {
     /// How often changes were folded into the compiled form.
     pub folds: u64,
     /// How long ago that was the last time, and how long it took.
-    pub last_fold: Option<(Duration, Duration)>,
+    pub last_compaction: Option<(Duration, Duration)>,
     /// The earliest and the latest expiry of compiled members, in milliseconds since 1970.
     pub expiry_bounds: Option<(u64, u64)>,
 }
@@ -133,9 +133,9 @@ impl NamedSet {
     }
 
     pub(super) fn info(&self, now_millis: u64) -> SetInfo {
-        let (folds, last_fold) = {
+        let (folds, last_compaction) = {
             let writer = self.writer();
-            (writer.folds, writer.last_fold.map(|fold| (fold.at.elapsed(), fold.took)))
+            (writer.folds, writer.last_compaction.map(|fold| (fold.at.elapsed(), fold.took)))
         };
         let current = self.version();
         let expired = current.expired_len(now_millis);
@@ -148,7 +148,7 @@ impl NamedSet {
             form: current.compiled().explain(),
             pending: current.pending_len(),
             folds,
-            last_fold,
+            last_compaction,
             expiry_bounds: current.expiry_bounds(),
         }
     }
@@ -160,13 +160,13 @@ impl NamedSet {
     /// Since when changes wait, how long the last fold took, and when it was.
     pub(super) fn waiting(&self) -> (Option<Duration>, Option<(Duration, Duration)>) {
         let writer = self.writer();
-        let last = writer.last_fold.map(|fold| (fold.at.elapsed(), fold.took));
+        let last = writer.last_compaction.map(|fold| (fold.at.elapsed(), fold.took));
         (writer.pending_since.map(|since| since.elapsed()), last)
     }
 
     /// Compiles the changes in while everybody goes on reading and writing; `false` when somebody
     /// else does that, or has replaced the set meanwhile.
-    pub(super) fn fold(&self) -> bool {
+    pub(super) fn compact(&self) -> bool {
         let (begin, number) = {
             let mut writer = self.writer();
             if writer.noted.is_some() {
@@ -196,7 +196,7 @@ impl NamedSet {
             let is_pending = folded.pending_len() > 0;
             writer.pending_since = is_pending.then_some(at);
             writer.folds += 1;
-            writer.last_fold = Some(LastFold { at: Instant::now(), took });
+            writer.last_compaction = Some(LastCompaction { at: Instant::now(), took });
             self.current.store(Arc::new(folded));
             return true;
         }

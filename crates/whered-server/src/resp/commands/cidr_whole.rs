@@ -386,7 +386,7 @@ fn info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let set = name(args.at(1))?;
     let info = session.engine().prefix_sets().info(set);
     let info = info.ok_or_else(|| no_such("prefix set", set))?;
-    let (ago, took) = info.last_fold.unzip();
+    let (ago, took) = info.last_compaction.unzip();
     let seconds = |duration: Option<std::time::Duration>| {
         duration.map_or(String::new(), |duration| format!("{:.3}", duration.as_secs_f64()))
     };

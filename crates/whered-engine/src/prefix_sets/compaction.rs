@@ -29,7 +29,7 @@ const NANOS_PER_MEMBER: u64 = 200;
 
 impl PrefixSets {
     /// Folds the sets whose time has come and gives how many. Long: some 100 ns a member.
-    pub fn fold_due(&self) -> usize {
+    pub fn compact_due(&self) -> usize {
         let sets = self.sets.load_full();
         let mut folded = 0;
         let mut waits = false;
@@ -38,7 +38,7 @@ impl PrefixSets {
         }
         for set in sets.values() {
             if is_due(set) {
-                folded += usize::from(set.fold());
+                folded += usize::from(set.compact());
             }
             let current = set.current();
             // Expiries are looked at again and again, as time goes by without changes.
@@ -50,16 +50,16 @@ impl PrefixSets {
         folded
     }
 
-    /// Whether something has changed that [`PrefixSets::fold_due`] will look at.
-    pub fn is_fold_awaited(&self) -> bool {
+    /// Whether something has changed that [`PrefixSets::compact_due`] will look at.
+    pub fn is_compaction_awaited(&self) -> bool {
         self.is_touched.load(Ordering::Acquire)
     }
 
     /// Folds whatever has changed, in all sets.
-    pub fn fold_all(&self) {
+    pub fn compact_all(&self) {
         for set in self.sets.load_full().values() {
             if set.current().pending_len() > 0 {
-                set.fold();
+                set.compact();
             }
         }
     }
