@@ -1,5 +1,5 @@
-//! Feeds in a real directory: what waits comes along in a backup, and what was refused is written down
-//! once.
+//! Feeds in a real directory: what waits comes along in a backup, and what was refused is written
+//! down once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -148,7 +148,7 @@ fn bits_behind_a_prefix_that_a_feed_brings_are_written_down() {
     let feed = Arc::clone(engine.feeds().get("list").expect("it is there"));
     let upload = Upload { bytes: b"192.0.2.0/24\n10.0.0.1/8\n", ..Upload::default() };
     feed.wait(feed.push(upload).expect("it is taken").ticket).expect("it is durable");
-    let report = feed.step(&engine).expect("it is applied");
+    let report = engine.step_feed(&feed).expect("it is applied");
     assert_eq!((report.records, report.rejected_records), (2, 0));
     let lines = std::fs::read_to_string(data.0.join("quarantine/list.ndjson"));
     let expected = "{\"upload\":1,\"offset_bytes\":0,\"reason\":\"line 2, column 1: found \\\"10.0.0.1/8\\\", \
