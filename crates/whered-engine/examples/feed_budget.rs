@@ -6,8 +6,8 @@
 //! memory are worked on at the same time, and two that take turns are not. Not for: tests.
 //!
 //! Both engines get the same uploads of 1,000 sightings, alternately for the two feeds, and are
-//! timed in turn, round by round, from the first upload to the last batch; two threads step, as in the
-//! server. At the end the rows must be equal.
+//! timed in turn, round by round, from the first upload to the last batch; two threads step, as in
+//! the server. At the end the rows must be equal.
 #![allow(clippy::print_stdout, reason = "the example's output")]
 
 use std::error::Error;

@@ -3,11 +3,11 @@
 //! For: measuring changes of feeds: `cargo run --release -p whered-engine --example feed_cost --
 //! [uploads [plain|loot [directory]]]`. Not for: comparisons with other programs, nor for tests.
 //!
-//! Sightings of 2,000 objects at 200,000 spots, 1,000 in an upload, with the member's spot chosen at
-//! random and some metres of noise, as XML; with `loot` each has up to three kinds. Printed: events a
-//! second of processor time (of the thread that steps; of the whole process), and bytes written by
-//! kind for each byte of payload. The directory, a new one in the system's temporary directory if not
-//! told, is removed at the end.
+//! Sightings of 2,000 objects at 200,000 spots, 1,000 in an upload, with the member's spot chosen
+//! at random and some metres of noise, as XML; with `loot` each has up to three kinds. Printed:
+//! events a second of processor time (of the thread that steps; of the whole process), and bytes
+//! written by kind for each byte of payload. The directory, a new one in the system's temporary
+//! directory if not told, is removed at the end.
 #![allow(clippy::print_stdout, reason = "the example's output")]
 
 use std::error::Error;
@@ -105,7 +105,8 @@ fn source(has_loot: bool) -> Result<FeedSource, Box<dyn Error>> {
     })
 }
 
-/// What all threads of the process have taken, also those that have ended, in hundredths of a second.
+/// What all threads of the process have taken, also those that have ended, in hundredths of a
+/// second.
 fn processor_ticks() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split(' ').collect();

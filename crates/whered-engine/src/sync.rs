@@ -14,8 +14,8 @@
 //! exclusive: all shards, in ascending order
 //! ```
 //! Invariants of the gate: a thread never waits for it while it holds a map, a value, the writer of
-//! a prefix set or the engine's `control`, and enters once for one operation. A thread that holds it
-//! exclusively enters freely.
+//! a prefix set or the engine's `control`, and enters once for one operation. A thread that holds
+//! it exclusively enters freely.
 //! Cost: to enter is one uncontended lock on a cache line of the thread's own; to hold the gate
 //! exclusively is one lock for each shard.
 

@@ -1,9 +1,9 @@
 //! Two feeds that do not fit into the budget together, in a process that is killed again and again.
 //!
-//! The process applies uploads of both in turn, so that one is written and the other read all the time,
-//! makes snapshots, and says which uploads were acknowledged. After each `kill -9` the directory is
-//! opened here: every acknowledged upload is applied, once, and the tables are those of an engine in
-//! memory that got the same uploads. `WHERED_KILLS` says how often (6 times else).
+//! The process applies uploads of both in turn, so that one is written and the other read all the
+//! time, makes snapshots, and says which uploads were acknowledged. After each `kill -9` the
+//! directory is opened here: every acknowledged upload is applied, once, and the tables are those
+//! of an engine in memory that got the same uploads. `WHERED_KILLS` says how often (6 times else).
 
 mod support;
 
@@ -40,7 +40,8 @@ fn feed(engine: &Engine, number: usize) -> Arc<Feed> {
     Arc::clone(engine.feeds().get(NAMES[number]).expect("it is there"))
 }
 
-/// An upload is told by its feed and number; the first ones are large, so that a change takes a while.
+/// An upload is told by its feed and number; the first ones are large, so that a change takes a
+/// while.
 fn upload(number: usize, id: u64) -> Vec<u8> {
     let lines = if id <= 4 { 20_000 } else { 50 };
     let mut state = id << 8 | number as u64;
@@ -67,7 +68,8 @@ fn victim() {
         let known = std::env::var(format!("{DIRECTORY}_{number}"));
         applied(&its, known.ok().and_then(|text| text.parse().ok()).unwrap_or(0)) + 1
     });
-    // Lives are short: the rounds go on from those before, so that snapshots are made, and broken off.
+    // Lives are short: the rounds go on from those before, so that snapshots are made, and broken
+    // off.
     let mut round = next[0];
     loop {
         for (number, next) in next.iter_mut().enumerate() {

@@ -76,7 +76,8 @@ fn reopen(engine: Arc<Engine>, path: &Path) -> (Arc<Engine>, OpenReport) {
     open(path)
 }
 
-/// All that is in an engine, in a form that can be compared; each line begins with what it is about.
+/// All that is in an engine, in a form that can be compared; each line begins with what it is
+/// about.
 fn dump(engine: &Engine) -> BTreeMap<String, Vec<String>> {
     let keyspace = engine.keyspace();
     let mut all = BTreeMap::new();
@@ -575,7 +576,8 @@ fn the_account_after_a_start_is_what_it_was_before() {
     let after = engine.memory();
     assert!(before.keys_bytes > LARGE * 30, "{before:?}");
     assert!(before.prefix_sets_bytes > 0, "{before:?}");
-    // Tables and leaves that grew one change at a time are fuller or emptier than those made at once.
+    // Tables and leaves that grew one change at a time are fuller or emptier than those made at
+    // once.
     let near = |before: u64, after: u64| after.abs_diff(before) * 5 <= before;
     assert!(near(before.keys_bytes, after.keys_bytes), "{before:?} {after:?}");
     assert!(near(before.prefix_sets_bytes, after.prefix_sets_bytes), "{before:?} {after:?}");

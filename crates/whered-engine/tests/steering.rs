@@ -1,5 +1,5 @@
-//! Policies against a naive twin: every choice, and that each scope is the shortest prefix below which
-//! all addresses have it; what moves meanwhile.
+//! Policies against a naive twin: every choice, and that each scope is the shortest prefix below
+//! which all addresses have it; what moves meanwhile.
 //!
 //! The twin knows nothing of trees: it looks through lists. Choices change only where some list's
 //! prefix begins or ends, so that these addresses stand for all.
@@ -295,7 +295,8 @@ fn naive(world: &World, asks: Asks, down: Option<usize>, address: IpAddr) -> Str
 fn engine_of(world: &World, folder: &Folder, asks: &[Asks], set_rules: bool) -> Arc<Engine> {
     let mut rules = String::from("chain steer policy continue {\n");
     for (prefix, verdict) in &world.rules {
-        // A rule that goes on has nothing behind it that the twin would ask: it is the first that fits.
+        // A rule that goes on has nothing behind it that the twin would ask: it is the first that
+        // fits.
         let verdict = if *verdict == "continue" { "accept" } else { verdict };
         rules.push_str(&format!("    src {prefix} {verdict}\n"));
     }
@@ -352,7 +353,8 @@ fn engine_of(world: &World, folder: &Folder, asks: &[Asks], set_rules: bool) -> 
     engine
 }
 
-/// Every edge has the twin's choice; its scope holds that one only, and the next shorter one others.
+/// Every edge has the twin's choice; its scope holds that one only, and the next shorter one
+/// others.
 fn agrees(engine: &Engine, pool: usize, world: &World, asks: Asks, down: Option<usize>) -> usize {
     let mut scopes = 0;
     for is_ipv4 in [true, false] {

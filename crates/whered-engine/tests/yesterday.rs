@@ -1,6 +1,6 @@
-//! A data directory with feeds that a former version wrote still opens: journal, snapshot, spools and
-//! cold files. `tests/data/feeds-v1` was written by the ignored test below; a new version of one of these
-//! formats gets a folder of its own, and the old one stays.
+//! A data directory with feeds that a former version wrote still opens: journal, snapshot, spools
+//! and cold files. `tests/data/feeds-v1` was written by the ignored test below; a new version of
+//! one of these formats gets a folder of its own, and the old one stays.
 
 mod support;
 
@@ -71,8 +71,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The snapshot names the cold file of the first feed and has the second one's rows; the journal has
-/// a batch of each after it, and an upload waits.
+/// The snapshot names the cold file of the first feed and has the second one's rows; the journal
+/// has a batch of each after it, and an upload waits.
 #[test]
 #[ignore = "writes tests/data/feeds-v1 anew; only for formats that were never released"]
 fn write_the_files() {

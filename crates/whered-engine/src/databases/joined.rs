@@ -1,6 +1,7 @@
 //! A database in several files, each of one address family: opened, verified and made one.
 //!
-//! Not for: one file (`file`), nor for which file answers for a family ([`whered_mmdb::by_family`]).
+//! Not for: one file (`file`), nor for which file answers for a family
+//! ([`whered_mmdb::by_family`]).
 //! Cost: that of every file, and of writing one anew; the files' own bytes are given back.
 
 use whered_mmdb::{Database, DatabaseIndex, IndexOptions, by_family};

@@ -36,8 +36,8 @@ use crate::sync::{self, Notify};
 /// When snapshots are made without anybody's asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotOptions {
-    /// A snapshot is due when the journal has grown by this much since the last one, in this process
-    /// or before, and by as much as the last one is large. 0: never for its size.
+    /// A snapshot is due when the journal has grown by this much since the last one, in this
+    /// process or before, and by as much as the last one is large. 0: never for its size.
     pub journal_size_bytes: u64,
     /// A snapshot is due when the last one is so old and something was written since. Zero: never
     /// for its age.

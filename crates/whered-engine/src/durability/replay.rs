@@ -13,9 +13,9 @@
 //! goes, with its expiry time: such a removal is applied by itself.
 //! Concurrency: one thread applies what was collected while this one collects more; whatever else
 //! is applied waits for it.
-//! Cost: memory for twice [`PENDING_MAX`] changes of 16 bytes if the members are numbers, of others of 28 and
-//! names of more than 15 bytes beside them, and 24 or 48 bytes for each that is being applied; all of it is used
-//! again.
+//! Cost: memory for twice [`PENDING_MAX`] changes of 16 bytes if the members are numbers, of others
+//! of 28 and names of more than 15 bytes beside them, and 24 or 48 bytes for each that is being
+//! applied; all of it is used again.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;

@@ -1,16 +1,16 @@
 //! Feeds in a snapshot: what they remember, places, rows; and reading them back.
 //!
-//! For: blocks of kinds 5 to 8, and those that name a cold file in the place of 6 to 8. Not for: what
-//! is in them (`feeds`, `tables`).
+//! For: blocks of kinds 5 to 8, and those that name a cold file in the place of 6 to 8. Not for:
+//! what is in them (`feeds`, `tables`).
 //!
 //! Why each part may be of a moment of its own: the journal after the snapshot's start tells of all
-//! later batches, a header takes only the batch after its own, and a row only batches after its own.
-//! A batch is appended before the snapshot's end, because it holds the gate while it is applied: so
-//! nothing that is in a snapshot is missing in the journal.
-//! A cold file that cannot be opened takes its feed out of service, and snapshots name it again.
-//! A cold file is of a moment, too: the one at which its feed is saved or one before, with no batch
-//! between.
-//! At the same time: a feed is neither evicted nor loaded while it is saved; holds one table's or places' lock for a block; batches go on between blocks.
+//! later batches, a header takes only the batch after its own, and a row only batches after its
+//! own. A batch is appended before the snapshot's end, because it holds the gate while it is
+//! applied: so nothing that is in a snapshot is missing in the journal. A cold file that cannot be
+//! opened takes its feed out of service, and snapshots name it again. A cold file is of a moment,
+//! too: the one at which its feed is saved or one before, with no batch between.
+//! At the same time: a feed is neither evicted nor loaded while it is saved; holds one table's or
+//! places' lock for a block; batches go on between blocks.
 
 use std::sync::Arc;
 

@@ -18,9 +18,9 @@ impl Engine {
         feed.step(self.stores())
     }
 
-    /// Puts rows into a table that has no rows with their keys, as a batch of its own: values of the
-    /// key first, then of the columns in the schema's order. Gives how many were taken. Works while
-    /// the feed is held.
+    /// Puts rows into a table that has no rows with their keys, as a batch of its own: values of
+    /// the key first, then of the columns in the schema's order. Gives how many were taken. Works
+    /// while the feed is held.
     ///
     /// # Errors
     /// There is no such table, a row is not one of its rows, or the journal refuses; nothing is

@@ -1,11 +1,11 @@
 //! Changes of ACME challenges by commands.
 //!
-//! For: `ACME.SET` and its like: checked, journaled, and answered at once. Not for: what is answered
-//! (`zones/challenges.rs`, `whered-dns`).
+//! For: `ACME.SET` and its like: checked, journaled, and answered at once. Not for: what is
+//! answered (`zones/challenges.rs`, `whered-dns`).
 //!
 //! Invariants: what is answered is also in the journal, or on its way there; a token is only taken
-//! where a zone of ours answers with it. At the same time: changes exclude each other and reloads by
-//! `control`.
+//! where a zone of ours answers with it. At the same time: changes exclude each other and reloads
+//! by `control`.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ impl Engine {
     /// Adds a token to a name, with or without `_acme-challenge.` before it; whether it is new.
     ///
     /// # Errors
-    /// One line: no token, no name, no zone of ours answers there, too many, or the journal refuses.
+    /// One line: no token, no name, no zone of ours answers there, too many, or the journal
+    /// refuses.
     pub fn set_challenge(
         &self,
         name: &str,

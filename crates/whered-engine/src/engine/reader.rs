@@ -1,16 +1,16 @@
 //! Reading the generation that serves without an atomic read-modify-write for each query.
 //!
-//! Cloning and dropping an [`Arc`] are two of those, and a processor lets no later load overlap with
-//! them: single lookups that wait for memory would wait one after the other. A [`GenerationReader`]
-//! keeps its reference and compares a number instead, with one relaxed load.
+//! Cloning and dropping an [`Arc`] are two of those, and a processor lets no later load overlap
+//! with them: single lookups that wait for memory would wait one after the other. A
+//! [`GenerationReader`] keeps its reference and compares a number instead, with one relaxed load.
 //!
 //! ```text
 //! serve:   generation.swap(next)   number.store(next.number)
 //! reader:  number.load == kept.number ? kept : load again
 //! ```
 //!
-//! Invariant: numbers of an engine's generations only grow, so that a number names one generation. A
-//! reader may miss a swap that happens at the same time, and sees it with its next query.
+//! Invariant: numbers of an engine's generations only grow, so that a number names one generation.
+//! A reader may miss a swap that happens at the same time, and sees it with its next query.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

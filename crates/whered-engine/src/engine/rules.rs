@@ -1,7 +1,8 @@
 //! Rulesets set and changed by command.
 //!
-//! For: the order of the steps: what is read is checked and compiled before anything is kept, and the
-//! journal has the operation before anybody else can make the next. Not for: text formats, editions.
+//! For: the order of the steps: what is read is checked and compiled before anything is kept, and
+//! the journal has the operation before anybody else can make the next. Not for: text formats,
+//! editions.
 //!
 //! ```text
 //! set     read ─> compile ─> lock ─> journal ─> next generation
@@ -46,12 +47,12 @@ fn missing(name: &str) -> WriteError {
 }
 
 impl Engine {
-    /// Puts a ruleset in the place of whatever a command had set under the name; without a format its
-    /// first line tells it. All of it is checked and compiled before the old one goes.
+    /// Puts a ruleset in the place of whatever a command had set under the name; without a format
+    /// its first line tells it. All of it is checked and compiled before the old one goes.
     ///
     /// # Errors
-    /// `Refused`: the text is wrong (line and column), or the name is the configuration's. As for other
-    /// writes besides.
+    /// `Refused`: the text is wrong (line and column), or the name is the configuration's. As for
+    /// other writes besides.
     pub fn set_rules(
         &self,
         name: &str,

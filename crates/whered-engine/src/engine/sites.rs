@@ -18,8 +18,8 @@ use crate::steering::pool::Site;
 use crate::steering::site_health::{HealthOverride, ProbeResult, Probed};
 
 impl Engine {
-    /// Adds a site to a pool, or replaces one; gives whether it is new. Its details are those of the
-    /// configuration, or none.
+    /// Adds a site to a pool, or replaces one; gives whether it is new. Its details are those of
+    /// the configuration, or none.
     ///
     /// # Errors
     /// [`WriteError`]: no such pool, no address, or the journal refuses.

@@ -77,8 +77,8 @@ impl Engine {
     /// writing: what was acknowledged before this was called is in it.
     ///
     /// # Errors
-    /// There is no data directory, the target is not empty, the caller is inside of a transaction, or
-    /// whatever the system reports.
+    /// There is no data directory, the target is not empty, the caller is inside of a transaction,
+    /// or whatever the system reports.
     pub fn backup(&self, target: &Path) -> Result<Contents, EngineError> {
         let (Some(disk), Some(journal)) = (&self.directory, self.log.journal()) else {
             return Err(EngineError::new(NO_DIRECTORY));
@@ -107,8 +107,8 @@ impl Engine {
         Ok(contents)
     }
 
-    /// As [`Engine::backup`], for a client: the target lies below the setup's directory for backups,
-    /// or below `backups` of the data directory where the setup has none.
+    /// As [`Engine::backup`], for a client: the target lies below the setup's directory for
+    /// backups, or below `backups` of the data directory where the setup has none.
     ///
     /// # Errors
     /// As [`Engine::backup`], and for a target that lies elsewhere.

@@ -1,7 +1,7 @@
 //! Rows from elsewhere: put into a table that does not have them, as a batch without uploads.
 //!
-//! For: the first run of a sink, which takes over what its SQL table holds already. Not for: merging:
-//! a row that is there stays as it is.
+//! For: the first run of a sink, which takes over what its SQL table holds already. Not for:
+//! merging: a row that is there stays as it is.
 //! Cost: as a batch of so many rows; all of them are one entry of the journal.
 
 use std::time::Duration;

@@ -7,8 +7,8 @@
 //! ```
 //! For: handing records from one thread to the next (`pipeline.rs`), and for hot tables that are
 //! larger than the processor's caches: a record needs some five cache lines at random places, each
-//! found by what is in the one before; one record alone waits for each of them, some dozens together
-//! wait about once for each kind. Not for: what records do (`consolidate.rs`).
+//! found by what is in the one before; one record alone waits for each of them, some dozens
+//! together wait about once for each kind. Not for: what records do (`consolidate.rs`).
 //!
 //! Invariants: records come out in the order in which they went in, as they were.
 //! Cost: the copy of a record's texts; no allocation once the block has its size.
@@ -28,8 +28,8 @@ pub(super) const BLOCK_RECORDS: usize = 1024;
 /// Records with very long texts are a block sooner.
 const BLOCK_BYTES: usize = 256 << 10;
 
-/// Where a text begins and ends: a block ends with the record that fills it, and a record has little more
-/// than a MiB.
+/// Where a text begins and ends: a block ends with the record that fills it, and a record has
+/// little more than a MiB.
 type Span = (u32, u32);
 
 /// Forty bytes: blocks under way are more than the processor's nearer caches hold.

@@ -6,8 +6,8 @@
 //!                                                                         until it fits, load, pin
 //! ```
 //! For: who is in memory, who waits for whom, and for how long. Not for: writing and reading
-//! (`storage.rs`), which files stay (`cold_files.rs`); questions, which read the file of a cold table
-//! and never wait here.
+//! (`storage.rs`), which files stay (`cold_files.rs`); questions, which read the file of a cold
+//! table and never wait here.
 //!
 //! A change costs a write and a read of about all of two units, so it must be worth it: a unit that
 //! came in keeps its place for a turn, at least ten times as long as its last change took, while it
@@ -17,7 +17,8 @@
 //! Invariants: what is pinned or held is not moved; one thread moves a unit; the lock here is never
 //! held while a unit is moved. More than the budget is taken only by a unit that is larger by
 //! itself, by units that are to stay, and by what a batch adds until it ends.
-//! Lock order: this before none; the feed's `worker` is taken with a pin, never the other way round.
+//! Lock order: this before none; the feed's `worker` is taken with a pin, never the other way
+//! round.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -432,8 +433,8 @@ impl Residency {
         }
     }
 
-    /// Evicts a feed that was not used for so long, if that is not zero; and loads one that is asked
-    /// for when there is room without evicting another.
+    /// Evicts a feed that was not used for so long, if that is not zero; and loads one that is
+    /// asked for when there is room without evicting another.
     ///
     /// # Errors
     /// The file cannot be written or read.

@@ -1,8 +1,8 @@
 //! Feeds that do not fit into the budget together, against the same feeds without one.
 //!
 //! The twin is an engine in memory that is given the same uploads: rows, their order and the
-//! collection's members must be equal, however batches, evictions, questions, snapshots, restarts and
-//! power cuts follow each other.
+//! collection's members must be equal, however batches, evictions, questions, snapshots, restarts
+//! and power cuts follow each other.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -368,8 +368,9 @@ fn readers_see_whole_batches_while_tables_come_and_go() {
     assert!(engine.feeds().hot_stats().loads > 20);
 }
 
-/// A disk on which feed `a` is in a file that a snapshot names, and that file's name; `uploads` has what
-/// was applied, all of it before the older snapshot that is kept, but for one batch of `a` if it is so asked.
+/// A disk on which feed `a` is in a file that a snapshot names, and that file's name; `uploads` has
+/// what was applied, all of it before the older snapshot that is kept, but for one batch of `a` if
+/// it is so asked.
 fn evicted(uploads: &mut [Vec<Vec<u8>>; 3], has_later_batch: bool) -> (SimulatedDisk, String) {
     let disk = SimulatedDisk::new(6);
     let mut random = Random(6);

@@ -1,11 +1,12 @@
 //! The files that feeds' places and tables are put into: which of them stay.
 //!
-//! For: removing a file as soon as nothing needs it, and never before. Not for: what is in it, nor when
-//! one is written.
+//! For: removing a file as soon as nothing needs it, and never before. Not for: what is in it, nor
+//! when one is written.
 //!
-//! A file is needed by the feed whose it is, by the complete snapshots that name it, and by the one that is
-//! being made. Invariants: a feed is held while a snapshot takes its file, so that the file is noted before
-//! the feed could have another one; a sweep waits for files that are being written, which nothing names yet.
+//! A file is needed by the feed whose it is, by the complete snapshots that name it, and by the one
+//! that is being made. Invariants: a feed is held while a snapshot takes its file, so that the file
+//! is noted before the feed could have another one; a sweep waits for files that are being written,
+//! which nothing names yet.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, RwLock};
@@ -60,8 +61,8 @@ impl ColdFiles {
         Ok(written_bytes)
     }
 
-    /// The snapshot that is loaded names the file: the first sweep comes only after the replay, which may
-    /// put another one into its place.
+    /// The snapshot that is loaded names the file: the first sweep comes only after the replay,
+    /// which may put another one into its place.
     pub(crate) fn note_referenced(&self, name: &str) {
         sync::lock(&self.kept).referenced.insert(name.to_owned());
     }

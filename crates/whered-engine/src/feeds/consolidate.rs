@@ -5,8 +5,8 @@
 //!   place ─> position (places.rs) ─┬─> each table of records and positions: row, rules
 //!                                  └─> each item ─> each table of items: row, rules
 //! ```
-//! For: what one record does. Not for: reading uploads (`read.rs`), keeping (`step.rs`), which thread
-//! does it (`pipeline.rs`).
+//! For: what one record does. Not for: reading uploads (`read.rs`), keeping (`step.rs`), which
+//! thread does it (`pipeline.rs`).
 //!
 //! A row whose key is the member and its position, and no more, is found by the position's number
 //! without its key: most feeds have such a table, and it saves a hash probe and building the key.

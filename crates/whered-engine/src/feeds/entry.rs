@@ -10,11 +10,12 @@
 //!          upload = 0 | records | rejected records, or 1 | reason
 //!          parts: 1 a collection, 2 places, 4 an operation on a prefix set
 //! ```
-//! Numbers are varints, texts have a length in front. Changes of tables: `tables/wire.rs`; of places:
-//! `places_wire.rs`. Points of the collection are not told: they are the rows of places that are.
+//! Numbers are varints, texts have a length in front. Changes of tables: `tables/wire.rs`; of
+//! places: `places_wire.rs`. Points of the collection are not told: they are the rows of places
+//! that are.
 //!
-//! One entry is one batch: after a crash all of it is there or nothing, the spool's position with it.
-//! Nothing that is read is trusted.
+//! One entry is one batch: after a crash all of it is there or nothing, the spool's position with
+//! it. Nothing that is read is trusted.
 
 use crate::tables::cell::{ColumnKind, push_varint, take_bytes, take_varint};
 use crate::tables::schema::{COLUMNS_MAX, Shape};

@@ -1,7 +1,8 @@
-//! Feeds on a disk that loses power at any moment: whatever was acknowledged is applied exactly once.
+//! Feeds on a disk that loses power at any moment: whatever was acknowledged is applied exactly
+//! once.
 //!
-//! The twin is what the story says: uploads in the order of their numbers, each counted once, in maps
-//! from keys to lists of all that was seen.
+//! The twin is what the story says: uploads in the order of their numbers, each counted once, in
+//! maps from keys to lists of all that was seen.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

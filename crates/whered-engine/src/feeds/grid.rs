@@ -6,9 +6,9 @@
 //! (member, band, column) ─ hash ─> slot = tag u32 | first row + 1 u32
 //! links[row] = next row + 1 u32 | tag of its slot u32
 //! ```
-//! For: candidates; the caller asks each for its member and distance. So two squares with one tag may
-//! share a list. Why 12 radii: a circle of one radius then meets 1.4 squares on average, and a square
-//! rarely has more than a few positions of one member, which lie about a radius apart.
+//! For: candidates; the caller asks each for its member and distance. So two squares with one tag
+//! may share a list. Why 12 radii: a circle of one radius then meets 1.4 squares on average, and a
+//! square rarely has more than a few positions of one member, which lie about a radius apart.
 //!
 //! Invariants: every row stands in the list of the square of its place; all squares that a circle
 //! meets are looked at, also over the date line. It is in no file: it is made of the rows again.
@@ -174,8 +174,8 @@ impl Grid {
     }
 
     /// Finds the squares of a member that may have rows within the radius of a place, and asks for
-    /// their slots. `squares` is changed in its place: what is written in parts and then copied as a
-    /// whole waits for the parts.
+    /// their slots. `squares` is changed in its place: what is written in parts and then copied as
+    /// a whole waits for the parts.
     #[inline]
     pub(super) fn find_squares(&self, member: u32, place: Place, squares: &mut Squares) {
         let mask = self.slots.len().wrapping_sub(1);
@@ -324,7 +324,8 @@ impl Grid {
 /// between two always the same one of both; `f64::floor` is a call where SSE 4.1 may be missing.
 #[inline]
 pub(super) fn cut(value: f64) -> i64 {
-    // As large as this, a double has no room for a fraction, and its lowest bits are a whole number.
+    // As large as this, a double has no room for a fraction, and its lowest bits are a whole
+    // number.
     const WHOLE: f64 = (3_u64 << 51) as f64;
     (value - 0.5 + WHOLE).to_bits().wrapping_sub(WHOLE.to_bits()) as i64
 }

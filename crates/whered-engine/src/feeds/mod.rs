@@ -151,15 +151,15 @@ impl Feeds {
         self.memory.bytes_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Up to which upload each feed has applied its spool, also of feeds that the configuration does
-    /// not name any more.
+    /// Up to which upload each feed has applied its spool, also of feeds that the configuration
+    /// does not name any more.
     pub fn positions(&self) -> BTreeMap<String, u64> {
         let states = self.states.all();
         states.iter().map(|state| (state.definition().feed, state.header().position)).collect()
     }
 
-    /// Feeds that begin without places and rows, which could not be read, and the last batch of what
-    /// they had: after an opening that repairs. A snapshot makes it so for the next one.
+    /// Feeds that begin without places and rows, which could not be read, and the last batch of
+    /// what they had: after an opening that repairs. A snapshot makes it so for the next one.
     pub fn reset(&self) -> Vec<(String, u64)> {
         self.states.reset()
     }
@@ -360,8 +360,8 @@ impl Feed {
         }
     }
 
-    /// The newest batch whose effects are on the disk, whatever the journal's policy: what is handed
-    /// on to others may not be made again as another batch of the same number.
+    /// The newest batch whose effects are on the disk, whatever the journal's policy: what is
+    /// handed on to others may not be made again as another batch of the same number.
     pub fn durable_batch(&self) -> u64 {
         let mut undurable = lock(&self.undurable);
         while let Some((batch, ticket)) = undurable.front()

@@ -1,22 +1,24 @@
-//! Which positions of a member may lie near a place: a few in lines of the member, more in the grid.
+//! Which positions of a member may lie near a place: a few in lines of the member, more in the
+//! grid.
 //!
 //! ```text
 //! up to 16 positions  lines of the member = x i32 * 4 | y i32 * 4 | row u32 * 4      a cache line for four
 //! more                grid (grid.rs)
 //! ```
 //! Most members have a few positions, and a cache line tells of four of them which may lie near: a
-//! difference and a comparison each, without a hash, a list, or a jump that goes elsewhere each time. With more
-//! positions most of them are far away, and the grid leaves those out.
+//! difference and a comparison each, without a hash, a list, or a jump that goes elsewhere each
+//! time. With more positions most of them are far away, and the grid leaves those out.
 //!
-//! For: candidates; the caller asks each for its distance, and gives a member's ordinals in their order.
+//! For: candidates; the caller asks each for its distance, and gives a member's ordinals in their
+//! order.
 //! Not for: positions' means, which are the caller's.
 //!
-//! Invariants: the position of ordinal n stands in the n-th place of its member's lines; whatever lies
-//! within the radius is a candidate. Coordinates are whole numbers of units of 9 mm, 2^32 of them round the
-//! globe, so that differences of longitudes go over the date line as the globe does; what rounding takes is
-//! added to the reach.
-//! Cost: one cache line for a member with up to four positions, two with eight, else four; lines that were
-//! left wait for other members.
+//! Invariants: the position of ordinal n stands in the n-th place of its member's lines; whatever
+//! lies within the radius is a candidate. Coordinates are whole numbers of units of 9 mm, 2^32 of
+//! them round the globe, so that differences of longitudes go over the date line as the globe does;
+//! what rounding takes is added to the reach.
+//! Cost: one cache line for a member with up to four positions, two with eight, else four; lines
+//! that were left wait for other members.
 
 use whered_geo::{Place, Radius};
 use whered_simd::{Vicinity, prefetch};
@@ -30,7 +32,8 @@ const LANES: usize = 4;
 /// Members have one line, two, or four.
 const SIZES: usize = 3;
 const UNITS_PER_DEGREE: f64 = (1_u64 << 31) as f64 / 180.0;
-/// Bands of latitude on each side of the equator, of two to the power of so many units, 1.4 degrees.
+/// Bands of latitude on each side of the equator, of two to the power of so many units, 1.4
+/// degrees.
 const BAND_BITS: u32 = 24;
 /// More than there are, which is 65: a power of two, so that none has to be looked for.
 const BANDS: usize = 128;
@@ -112,8 +115,9 @@ impl PositionIndex {
         let reach_degrees = grid.reach_degrees();
         let reach_east = std::array::from_fn(|band| {
             let end_degrees = (((band + 1) << BAND_BITS) + 1) as f64 / UNITS_PER_DEGREE;
-            // On the way from a place to another one at this distance no degree is shorter than here. What
-            // is cut off at 89.9 degrees is met by circles of five degrees only, which then go round the globe.
+            // On the way from a place to another one at this distance no degree is shorter than
+            // here. What is cut off at 89.9 degrees is met by circles of five degrees only, which
+            // then go round the globe.
             let furthest = (end_degrees + reach_degrees).min(89.9);
             units(reach_degrees / furthest.to_radians().cos())
         });
@@ -130,7 +134,8 @@ impl PositionIndex {
         self.grid.radius()
     }
 
-    /// Adds a member's next position; `of` has those before it, and `place_of` tells where they are.
+    /// Adds a member's next position; `of` has those before it, and `place_of` tells where they
+    /// are.
     pub(super) fn insert(
         &mut self,
         of: &mut MemberSlots,
@@ -222,8 +227,8 @@ impl PositionIndex {
         }
     }
 
-    /// Gives `each` all rows of the member that may lie within the radius of a place, and perhaps others,
-    /// also of other members; `search_box` is this place's.
+    /// Gives `each` all rows of the member that may lie within the radius of a place, and perhaps
+    /// others, also of other members; `search_box` is this place's.
     #[inline]
     pub(super) fn each(
         &self,
@@ -256,8 +261,8 @@ impl PositionIndex {
         let mut first = of.lines as usize;
         let mut left = of.positions;
         while left > 0 {
-            // Two lines are looked at, since asking whether there are two costs more; one of them again where
-            // there is no other.
+            // Two lines are looked at, since asking whether there are two costs more; one of them
+            // again where there is no other.
             let pair = [first, first + usize::from(left > LANES as u32)];
             let [low, high] = pair.map(|line| {
                 let Line { x, y, .. } = &self.lines[line];

@@ -5,14 +5,16 @@
 //! large batch     read ─ blocks ─> place ─ blocks ─> note ─ empty blocks ─> read   a thread each
 //! ```
 //! For: steps that do not wait for each other: reading knows no table, positions are found without
-//! rows, rows are changed without positions. Not for: what the steps are (`read.rs`, `consolidate.rs`).
+//! rows, rows are changed without positions. Not for: what the steps are (`read.rs`,
+//! `consolidate.rs`).
 //!
 //! Invariants: every step gets every block, in the order in which it was read; all have ended when
 //! [`run`] returns. A step that panics ends the others, and the panic goes on in the caller.
 //! At the same time: the threads of a large batch make way for others, since somebody waits for the
-//! acknowledgement of each upload, and nobody for these; the caller's thread waits, and stays as it is
-//! for what comes after, which is done under locks that others want.
-//! Cost: three threads a large batch, beside it one that removes or reads ahead; two wake-ups a block at most.
+//! acknowledgement of each upload, and nobody for these; the caller's thread waits, and stays as it
+//! is for what comes after, which is done under locks that others want.
+//! Cost: three threads a large batch, beside it one that removes or reads ahead; two wake-ups a
+//! block at most.
 
 use std::mem;
 use std::panic::resume_unwind;
@@ -24,8 +26,9 @@ use whered_simd::{Priority, lower_priority};
 
 use super::block::{BLOCK_RECORDS, Block};
 
-/// How many blocks are under way at most: enough that a step which waits for a processor, some milliseconds
-/// where there are two, does not stop the others, and that reading goes on while what was read ahead is placed.
+/// How many blocks are under way at most: enough that a step which waits for a processor, some
+/// milliseconds where there are two, does not stop the others, and that reading goes on while what
+/// was read ahead is placed.
 const BLOCKS_MAX: usize = 256;
 /// With unusually long texts and lists fewer are, as many as have about these bytes.
 const BLOCKS_BYTES_MAX: usize = 32 << 20;
@@ -35,14 +38,14 @@ const BLOCKS_MIN: usize = 16;
 /// Nor are more, but for these, than will take the batch to what it may change.
 const BLOCKS_BEYOND: usize = 32;
 
-/// How many places a batch changes at most, about: who asks for points waits while those are put into
-/// the collection.
+/// How many places a batch changes at most, about: who asks for points waits while those are put
+/// into the collection.
 const PLACES_MAX: usize = 200_000;
 /// How many rows it changes at most, about.
 const ROWS_MAX: usize = 400_000;
 
-/// How much a batch has changed up to now. What a changed place or row costs in the end it costs once,
-/// however many events there were.
+/// How much a batch has changed up to now. What a changed place or row costs in the end it costs
+/// once, however many events there were.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
     places: Progress,
@@ -70,7 +73,8 @@ impl Progress {
         self.by_last_block.store(changed.saturating_sub(before), Ordering::Relaxed);
     }
 
-    /// What is left of so much that it may change, and how many blocks like the last one will change that.
+    /// What is left of so much that it may change, and how many blocks like the last one will
+    /// change that.
     fn left(&self, most: usize) -> (usize, usize) {
         let left = most.saturating_sub(self.changed.load(Ordering::Relaxed));
         (left, left / self.by_last_block.load(Ordering::Relaxed).max(1))
@@ -114,9 +118,10 @@ pub(super) trait Step: Send {
     fn end(self) -> Self::Output;
 }
 
-/// Runs the steps: `read` hands blocks on and gives its result, `place` and `note` get each of them.
-/// With empty blocks to be filled, of which there may be none yet, each step gets a thread, if the system
-/// has any; they are given back, and those that were made. The steps tell how much has changed.
+/// Runs the steps: `read` hands blocks on and gives its result, `place` and `note` get each of
+/// them. With empty blocks to be filled, of which there may be none yet, each step gets a thread,
+/// if the system has any; they are given back, and those that were made. The steps tell how much
+/// has changed.
 pub(super) fn run<R: Send, P: Step, N: Step>(
     blocks: Option<(&mut Vec<Block>, &Changed)>,
     read: impl FnOnce(&mut HandOn<'_>) -> R + Send,
@@ -141,8 +146,8 @@ pub(super) fn run<R: Send, P: Step, N: Step>(
     })
 }
 
-/// Does one thing, and meanwhile another one on a thread of that name and priority; after it where the
-/// system has no thread to give.
+/// Does one thing, and meanwhile another one on a thread of that name and priority; after it where
+/// the system has no thread to give.
 pub(super) fn run_alongside<T>(
     (name, priority): (&str, Option<Priority>),
     other: impl FnOnce() + Send,

@@ -6,15 +6,16 @@
 //!          merged: x, y sums of degrees, count sightings          latest: x the cell, time of it
 //! near     member and place ─> rows near it                       merged only, made of the rows
 //! ```
-//! For: the rule that the sightings of a member within r metres of a position (of its mean) are that
-//! position; the nearest one, of equally near ones the oldest. And without such a rule, for the
-//! latest place by time. Not for: the collection, which gets the points (`step.rs`); bytes (`places_wire.rs`).
+//! For: the rule that the sightings of a member within r metres of a position (of its mean) are
+//! that position; the nearest one, of equally near ones the oldest. And without such a rule, for
+//! the latest place by time. Not for: the collection, which gets the points (`step.rs`); bytes
+//! (`places_wire.rs`).
 //!
 //! Invariants: rows and members are never removed; ordinals of a member go from 1 without a gap.
 //! A batch changes rows in place and remembers what they were: what is not kept in the journal is
 //! undone. So nobody else may look between the two: the owner's lock is held.
-//! Cost: a hash probe for the member, a look at its lines or one or two probes of the grid (`near.rs`), a
-//! distance for each position near.
+//! Cost: a hash probe for the member, a look at its lines or one or two probes of the grid
+//! (`near.rs`), a distance for each position near.
 
 #[path = "places_cold.rs"]
 mod cold;
@@ -63,8 +64,9 @@ struct PlaceRow {
     member: u32,
     ordinal: u32,
     values: Values,
-    /// If positions are merged, the mean that the values have: it is asked more often than it changes,
-    /// and takes two divisions. Its longitude goes beyond 180 degrees where the sum's does.
+    /// If positions are merged, the mean that the values have: it is asked more often than it
+    /// changes, and takes two divisions. Its longitude goes beyond 180 degrees where the sum's
+    /// does.
     mean: (f64, f64),
 }
 
@@ -138,8 +140,8 @@ struct Checkpoint {
     names: ArenaMark,
 }
 
-/// What is known of a sighting before its turn, from a moment in which earlier ones of its group had
-/// not been noted yet.
+/// What is known of a sighting before its turn, from a moment in which earlier ones of its group
+/// had not been noted yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Approach {
     hash: u32,
@@ -364,8 +366,8 @@ impl Places {
         SightingSlot { row: number, ordinal }
     }
 
-    /// A row that is about to be changed: it is remembered before this batch does that for the first
-    /// time.
+    /// A row that is about to be changed: it is remembered before this batch does that for the
+    /// first time.
     #[inline]
     fn changing(&mut self, row: u32) -> &mut PlaceRow {
         let changed = &mut self.rows[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS];

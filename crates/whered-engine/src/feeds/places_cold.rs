@@ -23,7 +23,8 @@ const META_KIND: u16 = 16;
 const ROWS_KIND: u16 = 17;
 const MEMBERS_KIND: u16 = 18;
 const NAMES_KIND: u16 = 19;
-/// The kinds from 21 to 28 are not free: files of before have grids there, which nobody reads any more.
+/// The kinds from 21 to 28 are not free: files of before have grids there, which nobody reads any
+/// more.
 const INDEX_KIND: u16 = 20;
 const META_WORDS: usize = 6;
 /// In the words for a grid, which files of before had: there is none.

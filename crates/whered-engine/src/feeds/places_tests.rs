@@ -27,8 +27,8 @@ struct Position {
     latitudes: f64,
 }
 
-/// The rule as it is written: of the member's positions within the radius the nearest, the oldest of
-/// equally near ones; else a new one.
+/// The rule as it is written: of the member's positions within the radius the nearest, the oldest
+/// of equally near ones; else a new one.
 fn naive(rows: &mut Vec<Position>, member: u32, place: Place, radius_meters: f64) -> SightingSlot {
     let mut best: Option<(f64, usize)> = None;
     for (number, row) in rows.iter().enumerate().filter(|(_, row)| row.member == member) {

@@ -5,8 +5,9 @@
 //! name     length | bytes                    values   merged: count more | x f64 | y f64     latest: cell 7 bytes | time more
 //! members  { name }*                         rows     { member | batch | values }*
 //! ```
-//! Numbers are varints; "more" counts from the row as it was, of a new row from zero. For: writing them, and
-//! reading what may be anything. Not for: cold files, which have places as they lie in memory.
+//! Numbers are varints; "more" counts from the row as it was, of a new row from zero. For: writing
+//! them, and reading what may be anything. Not for: cold files, which have places as they lie in
+//! memory.
 //!
 //! Invariant: changes applied to rows that have them already change nothing.
 
@@ -141,8 +142,8 @@ impl Places {
         Ok(())
     }
 
-    /// Appends whole rows from `first` on, up to `end` or until the bytes are enough; gives where to
-    /// go on.
+    /// Appends whole rows from `first` on, up to `end` or until the bytes are enough; gives where
+    /// to go on.
     pub(crate) fn push_rows(
         &self,
         out: &mut Vec<u8>,

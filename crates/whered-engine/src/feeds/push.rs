@@ -10,8 +10,8 @@
 //! sources that wait are known again after a restart, because the spool has them.
 //! At the same time: any threads; they wait for each other while
 //! bytes are copied. Locks are taken in the order spool, what waits, header.
-//! Cost: no copy of the bytes but the journal's own; one more of an upload in pieces that is hashed or refused,
-//! and of its beginning where that is in small ones.
+//! Cost: no copy of the bytes but the journal's own; one more of an upload in pieces that is hashed
+//! or refused, and of its beginning where that is in small ones.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -149,7 +149,8 @@ impl Feed {
 
     fn known_key(&self, key: &[u8], now: u64) -> Option<u64> {
         let remembered = self.source.limits.remember_keys.as_millis() as u64;
-        // Batches note a key as applied before they forget that it waits: it is found in one of both.
+        // Batches note a key as applied before they forget that it waits: it is found in one of
+        // both.
         let waiting = sync::lock(&self.pushes).keys.get(key).copied();
         waiting.or_else(|| self.state.header().upload_of(key, now.saturating_sub(remembered)))
     }
@@ -203,7 +204,8 @@ impl Feed {
         }
     }
 
-    /// Checks that a packed upload can be unpacked, within the limit; its first bytes go into `memory`.
+    /// Checks that a packed upload can be unpacked, within the limit; its first bytes go into
+    /// `memory`.
     fn check_packed(&self, upload: &Upload<'_>, memory: &mut Vec<u8>) -> Result<(), PushError> {
         let allowed_bytes = self.source.limits.upload_size_bytes_max;
         // In pieces it comes from no door; all of it is looked at all the same.

@@ -8,8 +8,8 @@
 //!
 //! Invariants: lines are written before their batch is kept; those of uploads that a crash has left
 //! unapplied are cut off at the start, so that no line is there twice. Both files together have at
-//! most [`FILE_BYTES_MAX`] bytes twice, an upload at most [`LINES_MAX`] lines. A file that cannot be
-//! written holds nothing up: the error is told, and the batch counts.
+//! most [`FILE_BYTES_MAX`] bytes twice, an upload at most [`LINES_MAX`] lines. A file that cannot
+//! be written holds nothing up: the error is told, and the batch counts.
 //! Cost: one write a batch that refuses something.
 
 use std::fs::{self, File, OpenOptions};

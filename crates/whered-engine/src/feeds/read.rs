@@ -4,16 +4,18 @@
 //! spool ─> upload ─> unpack ─> scan ─┬─ record ─> time ─> block ─ full, or the upload ends ─> next step
 //!                                    └─ refused ───> lines for the quarantine
 //! ```
-//! While a batch is kept, the next one's uploads are **read ahead**: their blocks wait for the steps.
+//! While a batch is kept, the next one's uploads are **read ahead**: their blocks wait for the
+//! steps.
 //!
 //! For: what uploads say. Not for: what it does to places and tables (`consolidate.rs`), keeping
 //! (`step.rs`).
 //!
 //! Invariants: records come in upload order; a block never goes beyond its upload; a record that is
-//! refused is in no block. What was read ahead counts for the batch that begins where it does, and is
-//! forgotten by any other. Cost: `bench/results/feed`; a copy of each record's texts; what is read ahead
-//! takes [`AHEAD_BYTES`] and the blocks of one upload of [`AHEAD_TEXT_BYTES_MAX`], at most, beside the blocks
-//! that are under way in a batch (`pipeline.rs`); all of them are kept for the next one.
+//! refused is in no block. What was read ahead counts for the batch that begins where it does, and
+//! is forgotten by any other. Cost: `bench/results/feed`; a copy of each record's texts; what is
+//! read ahead takes [`AHEAD_BYTES`] and the blocks of one upload of [`AHEAD_TEXT_BYTES_MAX`], at
+//! most, beside the blocks that are under way in a batch (`pipeline.rs`); all of them are kept for
+//! the next one.
 
 use std::cell::Cell;
 use std::mem;
@@ -38,8 +40,8 @@ use crate::tables::texts::KEY_BYTES_MAX;
 const AHEAD_MILLIS_MAX: i64 = 24 * 3600 * 1000;
 /// The longest reason that is kept of a rejected upload.
 const REASON_CHARS_MAX: usize = 300;
-/// How much of uploads a batch reads at most, unpacked; at least one upload. A text of it may go into the
-/// batch's entry several times, once for each table, and an entry has its own limit.
+/// How much of uploads a batch reads at most, unpacked; at least one upload. A text of it may go
+/// into the batch's entry several times, once for each table, and an entry has its own limit.
 const BATCH_BYTES_MAX: usize = 128 << 20;
 /// Memory for unpacked uploads of more than this is given back.
 const KEPT_BYTES_MAX: usize = 8 << 20;
@@ -215,8 +217,8 @@ impl BatchReader {
         Batch { refused: Rejections::new(self.is_quarantined), ..Batch::default() }
     }
 
-    /// Reads the beginning of the next batch until it `is_over`, as far as there is room; a fault is met
-    /// again by the batch itself.
+    /// Reads the beginning of the next batch until it `is_over`, as far as there is room; a fault
+    /// is met again by the batch itself.
     pub(super) fn read_ahead(
         &mut self,
         source: &FeedSource,

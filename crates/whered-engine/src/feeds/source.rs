@@ -56,8 +56,8 @@ pub struct FeedLimits {
     pub upload_size_bytes_max: u64,
     /// How much may wait in the spool before uploads are refused.
     pub spool_size_bytes_max: u64,
-    /// About how many records and items a batch takes at most; at least one upload. It takes fewer if
-    /// they change some hundred thousand places or rows.
+    /// About how many records and items a batch takes at most; at least one upload. It takes fewer
+    /// if they change some hundred thousand places or rows.
     pub batch_events_max: usize,
     /// How long a batch waits for more uploads at most.
     pub batch_delay: Duration,

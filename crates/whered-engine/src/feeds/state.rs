@@ -4,12 +4,12 @@
 //! header   batch | position in the spool | keys remembered | positions of sources | outcomes, the last 10,000
 //! places   places.rs                       tables   all that the feed ever had, by number
 //! ```
-//! For: what the journal and snapshots tell, whether the configuration names the feed or not: a feed
-//! or table that it does not name any more stays as it is, and goes on when it is named again.
+//! For: what the journal and snapshots tell, whether the configuration names the feed or not: a
+//! feed or table that it does not name any more stays as it is, and goes on when it is named again.
 //! Not for: the spool, batches that are made (`step.rs`).
 //!
-//! Invariants: an entry of the journal counts for the header when it is the next batch, for a row when
-//! the row is older; so a snapshot may hold each of them at a moment of its own.
+//! Invariants: an entry of the journal counts for the header when it is the next batch, for a row
+//! when the row is older; so a snapshot may hold each of them at a moment of its own.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -321,8 +321,8 @@ impl States {
 }
 
 impl States {
-    /// A batch cannot be applied to a feed's places and tables: the feed goes out of service, or, in a
-    /// repair, begins anew.
+    /// A batch cannot be applied to a feed's places and tables: the feed goes out of service, or,
+    /// in a repair, begins anew.
     fn damaged(&self, state: &FeedState, fault: &str) -> &'static [u8] {
         state.set_damage(fault);
         if self.repairs {
@@ -342,8 +342,8 @@ impl FeedState {
         self.is_damaged.load(Ordering::Acquire)
     }
 
-    /// Places and tables cannot be read: nothing is applied to them, and nobody is told that there are
-    /// no rows.
+    /// Places and tables cannot be read: nothing is applied to them, and nobody is told that there
+    /// are no rows.
     pub(crate) fn set_damage(&self, fault: &str) {
         sync::lock(&self.damage).fault.get_or_insert_with(|| fault.to_owned());
         self.tables().iter().for_each(|table| table.set_fault(fault));

@@ -6,16 +6,16 @@
 //!   ─> gate, collection, tables: points, rows, header, append                            one moment
 //! later, when that entry is synced: the spool's segments that are done with go
 //! ```
-//! Beside a large batch, on other threads: what the batches before have left of the spool is removed, and
-//! while it is kept the next one's uploads are read (`read.rs`).
+//! Beside a large batch, on other threads: what the batches before have left of the spool is
+//! removed, and while it is kept the next one's uploads are read (`read.rs`).
 //!
 //! For: the order of the steps, on which exactly-once rests. Not for: rules (`consolidate.rs`).
 //!
-//! Invariants: what is applied to tables are the bytes that the journal gets; an upload that cannot be
-//! read is rejected in the same entry; nothing counts when the journal has no room, and the next step
-//! begins again at the same upload.
-//! At the same time: the worker's lock is held for the whole step, the places' too; readers of tables
-//! are kept waiting for the last part only.
+//! Invariants: what is applied to tables are the bytes that the journal gets; an upload that cannot
+//! be read is rejected in the same entry; nothing counts when the journal has no room, and the next
+//! step begins again at the same upload.
+//! At the same time: the worker's lock is held for the whole step, the places' too; readers of
+//! tables are kept waiting for the last part only.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -174,14 +174,14 @@ impl Feed {
             && self.waiting.waiting().1 >= PARALLEL_BYTES_MIN
     }
 
-    /// The last upload of the batches that were appended to the journal; only between two batches: the
-    /// header tells of a batch a moment before that is appended.
+    /// The last upload of the batches that were appended to the journal; only between two batches:
+    /// the header tells of a batch a moment before that is appended.
     fn applied(&self) -> u64 {
         self.state.header().position
     }
 
-    /// Tells the spool that batches up to the upload `applied` are synced, when that lets it remove a
-    /// segment.
+    /// Tells the spool that batches up to the upload `applied` are synced, when that lets it remove
+    /// a segment.
     fn remove_done(&self, applied: u64) {
         let Some(spool) = self.waiting.spool() else { return };
         if !spool.is_removable(applied) {
@@ -256,7 +256,8 @@ impl Feed {
         }
     }
 
-    /// Rejects a list of prefixes that is empty or much smaller than what it would take the place of.
+    /// Rejects a list of prefixes that is empty or much smaller than what it would take the place
+    /// of.
     fn reject_shrunken(&self, stores: Stores<'_>, made: &mut Batch) {
         let (Some(members), Some(target)) = (&made.members, &self.source.set) else { return };
         let (name, count) = (target.name.as_str(), members.len());
@@ -318,7 +319,8 @@ impl Feed {
         }
         let is_kept = AtomicBool::new(false);
         let read_ahead = || reading.read_ahead(&self.source, &self.waiting, &is_kept);
-        // As the steps do, it makes way for others, who wait for the acknowledgement of their uploads.
+        // As the steps do, it makes way for others, who wait for the acknowledgement of their
+        // uploads.
         pipeline::run_alongside(("feed-ahead", Some(Priority::Behind)), read_ahead, || {
             let kept = self.keep(stores, quarantine, made, changes);
             is_kept.store(true, Ordering::Relaxed);

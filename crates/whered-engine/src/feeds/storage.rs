@@ -93,8 +93,8 @@ impl FeedStorage {
 }
 
 impl FeedState {
-    /// Puts places and tables into a file, unless one has them already, and out of memory; gives the
-    /// file that is of no use to the unit any more, and how many bytes were written.
+    /// Puts places and tables into a file, unless one has them already, and out of memory; gives
+    /// the file that is of no use to the unit any more, and how many bytes were written.
     ///
     /// # Errors
     /// The disk's; everything is where it was then.

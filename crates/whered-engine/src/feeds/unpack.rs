@@ -1,8 +1,8 @@
 //! An upload's bytes, unpacked within limits.
 //!
-//! For: gzip and Zstandard; what grows beyond the limit is refused before it takes the memory, and before
-//! it is acknowledged. Cost: the unpacked bytes, in memory that is used again; a packed upload is unpacked
-//! twice, when it is taken and when it is read.
+//! For: gzip and Zstandard; what grows beyond the limit is refused before it takes the memory, and
+//! before it is acknowledged. Cost: the unpacked bytes, in memory that is used again; a packed
+//! upload is unpacked twice, when it is taken and when it is read.
 
 use std::io::{self, Read};
 

@@ -1,7 +1,7 @@
 //! What commands have changed about things that generations are built from.
 //!
-//! For: keeping it through restarts: operations are recorded here when they are made or replayed, and
-//! written out again for snapshots. Not for: applying it (`steering`, `rulesets`, `zones`).
+//! For: keeping it through restarts: operations are recorded here when they are made or replayed,
+//! and written out again for snapshots. Not for: applying it (`steering`, `rulesets`, `zones`).
 //! Cost: a copy costs a pointer for each ruleset and a token for each challenge.
 
 use whered_dns::{Challenges, Name};

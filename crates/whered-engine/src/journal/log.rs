@@ -110,8 +110,8 @@ impl Log {
         &self.gate
     }
 
-    /// Room on the disk for what is no part of a transaction; taken before any lock. The caller passes
-    /// the gate by itself.
+    /// Room on the disk for what is no part of a transaction; taken before any lock. The caller
+    /// passes the gate by itself.
     pub(crate) fn reserve(&self, payload_size_bytes: usize) -> Result<Room<'_>, WriteError> {
         let reservation = match &self.journal {
             Some(journal) => Some(journal.reserve(payload_size_bytes)?),
@@ -121,8 +121,8 @@ impl Log {
     }
 
     /// Room for one operation, in the batch of this thread if it collects one, and the way into the
-    /// gate, to be held until the operation is appended. To be called before any lock, and by nobody
-    /// inside the gate.
+    /// gate, to be held until the operation is appended. To be called before any lock, and by
+    /// nobody inside the gate.
     pub(crate) fn enter(
         &self,
         payload_size_bytes: usize,
@@ -228,8 +228,8 @@ impl Log {
         }
     }
 
-    /// Whether a write is on stable storage, whatever the journal's policy; without a journal it is as
-    /// good as it gets.
+    /// Whether a write is on stable storage, whatever the journal's policy; without a journal it is
+    /// as good as it gets.
     pub(crate) fn is_on_disk(&self, ticket: Ticket) -> bool {
         self.journal.as_ref().is_none_or(|journal| ticket.0 <= journal.synced_sequence())
     }

@@ -233,8 +233,8 @@ const DELETE_SETS_KIND: u16 = 27;
 const SET_CHALLENGE_KIND: u16 = 48;
 const REMOVE_CHALLENGE_KIND: u16 = 49;
 
-/// The frame kind of a batch with an operation of this kind, or without any: the larger of two where
-/// there are several.
+/// The frame kind of a batch with an operation of this kind, or without any: the larger of two
+/// where there are several.
 pub(crate) fn batch_kind(of: Option<u16>) -> u16 {
     if of.is_none_or(is_of_keyspace) { BATCH_KIND } else { MIXED_BATCH_KIND }
 }

@@ -1,7 +1,7 @@
 //! What additions do to a sorted set's value.
 //!
-//! For: the conditions of `GEOADD` and `ZADD`, and which members took effect: the journal keeps these, not
-//! the conditions. Not for: locks, journal, replies (`members`).
+//! For: the conditions of `GEOADD` and `ZADD`, and which members took effect: the journal keeps
+//! these, not the conditions. Not for: locks, journal, replies (`members`).
 //!
 //! Cost: the value's own for each member.
 
@@ -85,9 +85,9 @@ pub(super) fn apply_scores<'a>(
 /// The points of an addition that took effect.
 pub(super) type Kept<'a> = Vec<(&'a [u8], Cell)>;
 
-/// Applies an addition, and tells what became of each point. Up to [`BROUGHT_NEAR_MAX`] have been brought near, and this
-/// was foreseen of them; of more some are brought near at a time. Gives the points that took effect, unless all did: the
-/// journal keeps effects, not conditions.
+/// Applies an addition, and tells what became of each point. Up to [`BROUGHT_NEAR_MAX`] have been
+/// brought near, and this was foreseen of them; of more some are brought near at a time. Gives the
+/// points that took effect, unless all did: the journal keeps effects, not conditions.
 pub(super) fn apply_points<'a>(
     value: &mut Value,
     points: &[(&'a [u8], Cell)],

@@ -68,8 +68,8 @@ impl Keyspace {
     }
 
     /// As [`Keyspace::add_points`], and tells what became of each point, in their order: points of
-    /// several requests under one hold of the key. Nothing is told when there is no key and the condition
-    /// makes none.
+    /// several requests under one hold of the key. Nothing is told when there is no key and the
+    /// condition makes none.
     ///
     /// # Errors
     /// As [`Keyspace::add_points`]; then nothing was told.

@@ -19,9 +19,9 @@
 //!   written to, although readers may still hold it, and the journal's order is the order of
 //!   effects;
 //! - locks are taken in the order gate, maps by ascending number, value. A reader gives gate and
-//!   map back as soon as it has the value; a writer that meets a value in use waits awake for a moment
-//!   (`soon`) and then gives the map back while it sleeps, a few times, so that a long search holds up
-//!   nobody but that value's writers;
+//!   map back as soon as it has the value; a writer that meets a value in use waits awake for a
+//!   moment (`soon`) and then gives the map back while it sleeps, a few times, so that a long
+//!   search holds up nobody but that value's writers;
 //! - expiry: a key whose time is over is invisible at once. It goes by a removal of its own in the
 //!   journal, made by the next writer of that key or by [`Keyspace::sweep`]. Replaying asks no
 //!   clock: what was not removed before the end is there again, invisible, and swept.
@@ -224,9 +224,10 @@ impl Keyspace {
     /// Runs operations with nobody else's between them, kept in the journal all or none, and
     /// gives the ticket that the replies to all of them wait for.
     ///
-    /// Everything that `act` changes on this thread is part of it: keys, prefix sets, sites, rulesets,
-    /// challenges. Others wait until it is over, so it must not wait for anything itself. Reads that have begun before may
-    /// still be going on and see nothing of it. Called inside of itself it only runs `act`.
+    /// Everything that `act` changes on this thread is part of it: keys, prefix sets, sites,
+    /// rulesets, challenges. Others wait until it is over, so it must not wait for anything itself.
+    /// Reads that have begun before may still be going on and see nothing of it. Called inside of
+    /// itself it only runs `act`.
     pub fn isolated<R>(&self, act: impl FnOnce() -> R) -> Written<R> {
         if self.log.gate().is_exclusive_here() {
             return Written { value: act(), ticket: Ticket::NONE };
@@ -240,8 +241,8 @@ impl Keyspace {
         Written { value, ticket: self.log.end_batch() }
     }
 
-    /// Runs something that is a change of other things as if it were one of a key: not in the middle
-    /// of a transaction, and no snapshot begins or ends within.
+    /// Runs something that is a change of other things as if it were one of a key: not in the
+    /// middle of a transaction, and no snapshot begins or ends within.
     pub(crate) fn passing<R>(&self, act: impl FnOnce() -> R) -> R {
         let _passage = self.log.gate().shared();
         act()

@@ -17,15 +17,15 @@
 //! | a key is copied before it is saved, or loses too many members by rank to name them | what became of it is registered as an *image*: replaying puts the image there instead of applying the operation |
 //! | two numbered databases are exchanged | their maps remember which ones they were (`Keys::origin`) |
 //!
-//! Every copy and every removal by rank that the journal has is registered, those that need no image
-//! as *exact*, so that a restart can tell which of several on one key an image belongs to. Members are
-//! named where they can be because a queue is popped thousands of times while it is saved: with an
-//! image for each the snapshot would never end.
+//! Every copy and every removal by rank that the journal has is registered, those that need no
+//! image as *exact*, so that a restart can tell which of several on one key an image belongs to.
+//! Members are named where they can be because a queue is popped thousands of times while it is
+//! saved: with an image for each the snapshot would never end.
 //!
-//! A replayed value may be without members for a while although it never was, or be saved without any
-//! because it lost them later. So up to the snapshot's end an emptied key stays, with its expiry
-//! time, and can be renamed and copied. That it went is told by the journal: whoever takes a key's
-//! last member appends the removal of the key.
+//! A replayed value may be without members for a while although it never was, or be saved without
+//! any because it lost them later. So up to the snapshot's end an emptied key stays, with its
+//! expiry time, and can be renamed and copied. That it went is told by the journal: whoever takes a
+//! key's last member appends the removal of the key.
 //!
 //! Why an image may be younger than its operation: what has happened since is applied to it again.
 //! Why a saved value needs none: after the operations up to the moment of its saving, a replayed

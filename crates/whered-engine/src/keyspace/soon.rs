@@ -1,18 +1,20 @@
 //! Locks of values, for which a thread first waits awake.
 //!
-//! For: values that several threads use at once. A pipeline of moves holds its own for some microseconds
-//! to some tens, and to put a thread to sleep and wake it takes as long, on both cores.
+//! For: values that several threads use at once. A pipeline of moves holds its own for some
+//! microseconds to some tens, and to put a thread to sleep and wake it takes as long, on both
+//! cores.
 //! Not for: what is held for long; a thread that has waited in vain sleeps as usual.
 //!
-//! Cost: without others that of the lock itself; at most [`AWAKE`] of a processor's time for each wait.
+//! Cost: without others that of the lock itself; at most [`AWAKE`] of a processor's time for each
+//! wait.
 
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult};
 use std::time::{Duration, Instant};
 
 use super::shared;
 
-/// So long a thread waits awake: what sleeping and waking cost both sides, and longer than it takes to bring a
-/// pipeline of moves near under the shared lock.
+/// So long a thread waits awake: what sleeping and waking cost both sides, and longer than it takes
+/// to bring a pipeline of moves near under the shared lock.
 const AWAKE: Duration = Duration::from_micros(30);
 /// How many pauses of the processor lie between two tries.
 const PAUSES: usize = 4;

@@ -142,7 +142,8 @@ impl Value {
         self.ordered().is_some_and(|ordered| ordered.len() == 0)
     }
 
-    /// Brings near what adding these points will read and change, and says what it has seen of each.
+    /// Brings near what adding these points will read and change, and says what it has seen of
+    /// each.
     pub(crate) fn foresee(&self, points: &[(&[u8], Cell)], foreseen: &mut [Foreseen]) {
         if let Data::Collection(collection) = &self.data {
             collection.foresee(points, foreseen);

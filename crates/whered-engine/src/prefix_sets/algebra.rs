@@ -1,7 +1,7 @@
 //! Sets made from other sets: union, intersection, difference, complement, summary.
 //!
-//! For: one set that takes the place of another, as of one moment of its sources. Not for: sets that
-//! follow their sources, nor the reckoning itself (`whered_ip::AddressRanges`).
+//! For: one set that takes the place of another, as of one moment of its sources. Not for: sets
+//! that follow their sources, nor the reckoning itself (`whered_ip::AddressRanges`).
 //!
 //! A union keeps members as they are, with values and expiries; of equal blocks the later source's
 //! counts. All others reckon with addresses: their results are the fewest ranges, a summary's the
@@ -27,16 +27,16 @@ pub enum SetOperation {
     Intersection,
     /// The addresses that the first source has and the others lack.
     Difference,
-    /// The addresses that the sources lack, in the families that they have members of; those of both
-    /// when they are empty.
+    /// The addresses that the sources lack, in the families that they have members of; those of
+    /// both when they are empty.
     Complement,
     /// The fewest prefixes with the addresses of all sources.
     Summary,
 }
 
 impl PrefixSets {
-    /// Makes a set of other sets, in the place of what it was; gives how many members it has. It may
-    /// be one of its own sources.
+    /// Makes a set of other sets, in the place of what it was; gives how many members it has. It
+    /// may be one of its own sources.
     ///
     /// # Errors
     /// As [`PrefixSets::load`], and `NoSuch` when a source does not exist.

@@ -8,12 +8,12 @@
 //!
 //! A change makes the next version of a set and puts it in place before its reply: readers never
 //! wait, and whoever was answered finds what he wrote. A background thread folds changes into the
-//! compiled layer (`fold`); a load makes a whole new version beside the old one. Expired members are
-//! invisible at once and go with the next fold; the journal keeps absolute expiry times.
+//! compiled layer (`fold`); a load makes a whole new version beside the old one. Expired members
+//! are invisible at once and go with the next fold; the journal keeps absolute expiry times.
 //!
 //! Invariants: an operation is appended under the lock of the set's writer, so that the journal's
-//! order is the order of versions. A load is one entry of the journal: all of it or nothing. A deletion
-//! holds the writers of its sets until their names are gone.
+//! order is the order of versions. A load is one entry of the journal: all of it or nothing. A
+//! deletion holds the writers of its sets until their names are gone.
 
 mod algebra;
 mod compaction;
@@ -244,8 +244,8 @@ impl PrefixSets {
         limit.check(held, new).map_err(|found| format!("set '{set}': {found}"))
     }
 
-    /// As [`PrefixSets::load`], with members in order; `append` sees to the journal while nobody else
-    /// changes the set.
+    /// As [`PrefixSets::load`], with members in order; `append` sees to the journal while nobody
+    /// else changes the set.
     pub(crate) fn load_with<T>(
         &self,
         set: &str,
@@ -306,7 +306,8 @@ impl PrefixSets {
     }
 
     /// As [`PrefixSets::replay`], for what a snapshot has: the members of a set, which stand there
-    /// one piece after the other, are compiled once. The last set is finished by `finish_restoring`.
+    /// one piece after the other, are compiled once. The last set is finished by
+    /// `finish_restoring`.
     pub(crate) fn restore(&self, restoring: &mut Restoring, operation: &Operation<'_>) -> bool {
         let Operation::LoadMembers { set, replaces: false, members } = operation else {
             self.finish_restoring(restoring);
@@ -371,8 +372,8 @@ fn no_such(set: &str) -> WriteError {
     WriteError::NoSuch { what: "prefix set", name: set.to_owned() }
 }
 
-/// Members in order, and compiled where they are to take the place of all that a set has: what takes
-/// long of [`PrefixSets::load`], done beside the sets.
+/// Members in order, and compiled where they are to take the place of all that a set has: what
+/// takes long of [`PrefixSets::load`], done beside the sets.
 pub struct ReadyMembers {
     members: MemberList,
     /// The whole set, if they take its place.

@@ -10,12 +10,13 @@
 //! For: versions and who may make them. Not for: when to fold (`fold`), how a version looks inside
 //! (`whered_ip::LayeredSet`).
 //!
-//! Invariants: only who holds `writer` puts a version in place. A set that is deleted takes no changes
-//! any more: who comes too late makes a new one of that name. Whoever replaces the compiled layer
-//! makes a fold under way worthless, which it notices by its notes: they are gone, or another fold's.
+//! Invariants: only who holds `writer` puts a version in place. A set that is deleted takes no
+//! changes any more: who comes too late makes a new one of that name. Whoever replaces the compiled
+//! layer makes a fold under way worthless, which it notices by its notes: they are gone, or another
+//! fold's.
 //!
-//! Cost: a change copies what `LayeredSet` says; a set with more changes than half of its members is
-//! folded by its writer, so that a start or an engine without a background thread stays linear.
+//! Cost: a change copies what `LayeredSet` says; a set with more changes than half of its members
+//! is folded by its writer, so that a start or an engine without a background thread stays linear.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};

@@ -4,7 +4,8 @@
 //! Not for: formats (`whered_ip::read_named_set`), sending a set out (the doors, with `SetWriter`).
 //!
 //! Files are read from the directory that the configuration names (`[sets] directory`) and from
-//! nowhere else: a name is relative, without `..`, and what it leads to lies inside, links followed.
+//! nowhere else: a name is relative, without `..`, and what it leads to lies inside, links
+//! followed.
 //!
 //! Cost: reading takes some 40 ns a line, and happens beside the set.
 

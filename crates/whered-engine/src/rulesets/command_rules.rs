@@ -3,13 +3,13 @@
 //! For: the truth behind them ([`Draft`]), changed by operations in the journal's order. Not for:
 //! compiling and matching.
 //!
-//! Invariants: replaying the same operations gives the same rules with the same numbers, also when the
-//! first of them are in what it begins with: a snapshot is taken while operations go on, and those since
-//! its start are replayed over it. A rule put in under a number that was given is one of the past, and
-//! so is one taken out that is not there; changes of a ruleset that was set anew or removed later may
-//! not fit what is there, and are of no effect in the end.
-//! Cost: setting one reads its text; a change of one rule costs a scan of its chain, and after a copy of
-//! all of this (for a snapshot) once a copy of the ruleset's list.
+//! Invariants: replaying the same operations gives the same rules with the same numbers, also when
+//! the first of them are in what it begins with: a snapshot is taken while operations go on, and
+//! those since its start are replayed over it. A rule put in under a number that was given is one
+//! of the past, and so is one taken out that is not there; changes of a ruleset that was set anew
+//! or removed later may not fit what is there, and are of no effect in the end.
+//! Cost: setting one reads its text; a change of one rule costs a scan of its chain, and after a
+//! copy of all of this (for a snapshot) once a copy of the ruleset's list.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

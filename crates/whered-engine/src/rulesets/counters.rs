@@ -1,7 +1,7 @@
 //! How often each rule was met, and by how many bytes, counted by every thread for itself.
 //!
-//! For: [`Counters`], as many cells as a compilation has tallies, for each lane of threads; [`Totals`],
-//! which carries the counts from one compilation to the next by the rules' numbers.
+//! For: [`Counters`], as many cells as a compilation has tallies, for each lane of threads;
+//! [`Totals`], which carries the counts from one compilation to the next by the rules' numbers.
 //!
 //! ```text
 //! lane 0  [ policy | rule rule rule ... | room for rules put in ]     packets and bytes in each cell
@@ -11,8 +11,8 @@
 //!         + retired counters that a late reader may still hold
 //! ```
 //!
-//! Invariants: nothing that was counted is lost while rules are compiled anew: a reader counts where its
-//! compilation counts, and those counters are read until the last such reader is gone.
+//! Invariants: nothing that was counted is lost while rules are compiled anew: a reader counts
+//! where its compilation counts, and those counters are read until the last such reader is gone.
 //! Concurrency: adding is one relaxed addition in the thread's own lane (threads beyond
 //! [`LANES_MAX`] share lanes). Reading sums over the lanes.
 

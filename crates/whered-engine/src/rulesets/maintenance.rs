@@ -1,7 +1,8 @@
 //! What becomes of a ruleset between its compilations: changes, folding, planning.
 //!
 //! For: the order in which editions follow each other. Not for: threads (the server has one that
-//! calls `Engine::maintain_rules` at the lowest priority), nor for what a change is (`engine/rules.rs`).
+//! calls `Engine::maintain_rules` at the lowest priority), nor for what a change is
+//! (`engine/rules.rs`).
 //!
 //! ```text
 //! change ──> edition over the same compilation ──> stored            microseconds
@@ -9,9 +10,9 @@
 //! nothing changes ──> plan: look for a faster form, a second at a time, 15 seconds in all
 //! ```
 //!
-//! Invariants: an edition is stored while `maintenance` is held, so that none is lost; compiling is done
-//! without it, and what changed meanwhile is put in again; a ruleset that was compiled otherwise
-//! meanwhile keeps that.
+//! Invariants: an edition is stored while `maintenance` is held, so that none is lost; compiling is
+//! done without it, and what changed meanwhile is put in again; a ruleset that was compiled
+//! otherwise meanwhile keeps that.
 //! Cost: two compilations' memory while folding.
 
 use std::collections::HashMap;
@@ -84,8 +85,8 @@ impl Edition {
 }
 
 impl NamedRuleset {
-    /// Makes a change that the draft has already; `numbered` gives the draft's rules where all has to
-    /// be compiled anew. Gives how many changes wait for being folded.
+    /// Makes a change that the draft has already; `numbered` gives the draft's rules where all has
+    /// to be compiled anew. Gives how many changes wait for being folded.
     ///
     /// # Errors
     /// Only the whole shows that it cannot be; nothing is changed then.

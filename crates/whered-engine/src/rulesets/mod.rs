@@ -1,5 +1,5 @@
-//! Named rulesets: from files or by command, compiled with the places of this generation's databases,
-//! changed rule by rule while packets are matched.
+//! Named rulesets: from files or by command, compiled with the places of this generation's
+//! databases, changed rule by rule while packets are matched.
 //!
 //! For: which rule a packet meets, by name of the ruleset. Not for: formats and the classifier
 //! (`whered-rules`), captures.
@@ -9,11 +9,11 @@
 //! packet ──> Edition, live prefix sets ──> Decision, counters
 //! ```
 //!
-//! Invariants: a generation's rulesets are compiled with that generation's databases; live sets
-//! are looked up for each packet, so that a change of a set decides at once. Readers never wait: they
+//! Invariants: a generation's rulesets are compiled with that generation's databases; live sets are
+//! looked up for each packet, so that a change of a set decides at once. Readers never wait: they
 //! take the edition that stands; who changes it holds `maintenance`.
-//! Cost: compiling takes up to [`PLAN_TIME`] a ruleset; a match costs what `whered-rules` says, a lookup
-//! in each live set that the ruleset asks for, and an addition for each counter.
+//! Cost: compiling takes up to [`PLAN_TIME`] a ruleset; a match costs what `whered-rules` says, a
+//! lookup in each live set that the ruleset asks for, and an addition for each counter.
 
 pub(crate) mod command_rules;
 pub(crate) mod counters;
@@ -57,8 +57,8 @@ const PLAN_TIME: Duration = Duration::from_millis(500);
 /// What compiled rulesets may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RulesOptions {
-    /// Bytes of one ruleset's compiled form for each family; building it may take twice as many for a
-    /// while. Where no faster form fits, hash tables stand, whatever they take.
+    /// Bytes of one ruleset's compiled form for each family; building it may take twice as many for
+    /// a while. Where no faster form fits, hash tables stand, whatever they take.
     pub memory_bytes: usize,
 }
 
@@ -215,8 +215,8 @@ impl NamedRuleset {
         })
     }
 
-    /// The conditions of its rules that no database can answer, such as a mistyped field, each with its
-    /// place. Costs a walk over a database for each field that no record has.
+    /// The conditions of its rules that no database can answer, such as a mistyped field, each with
+    /// its place. Costs a walk over a database for each field that no record has.
     pub fn wrong_places(&self) -> Vec<String> {
         self.edition().wrong_places()
     }
@@ -425,7 +425,8 @@ impl Edition {
     }
 
     /// Why a packet meets the rule that decides: what became of it, and each rule that was asked
-    /// before, in the order of the asking, with the first condition that does not hold. Not counted.
+    /// before, in the order of the asking, with the first condition that does not hold. Not
+    /// counted.
     pub fn explain(&self, packet: &Packet<'_>, sets: &PrefixSets) -> String {
         let (ruleset, _) = self.live.to_ruleset();
         let line = |rule: whered_rules::RuleId| ruleset.rule(rule).origin.to_string();

@@ -7,8 +7,8 @@
 //! country, asn, city:city.names.en ──> database and field path ──> each network's value ──> ranges
 //! ```
 //!
-//! Cost: one walk over each database that is asked, for each family; of each record every field that
-//! predicates ask for is read once. Some 0.3 s for 3.7 million networks.
+//! Cost: one walk over each database that is asked, for each family; of each record every field
+//! that predicates ask for is read once. Some 0.3 s for 3.7 million networks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -145,8 +145,8 @@ impl DatabasePlaces<'_> {
         found.map(Arc::clone)
     }
 
-    /// Whether a predicate can be asked at all, and asks for a field that any record has: one that no
-    /// record has is nearly always mistyped, and is true of no address.
+    /// Whether a predicate can be asked at all, and asks for a field that any record has: one that
+    /// no record has is nearly always mistyped, and is true of no address.
     pub(super) fn check(&self, predicate: &Predicate) -> Result<(), String> {
         let asked = self.asked(predicate)?;
         match (&predicate.subject, &asked.question) {
@@ -220,7 +220,8 @@ impl DatabasePlaces<'_> {
 
 /// Looks for a record that has the field; the first one usually has.
 fn check_field(named: &NamedDatabase, text: &str, path: &FieldPath) -> Result<(), String> {
-    /// How many records are looked at for the fields that there are, and how many of those are told.
+    /// How many records are looked at for the fields that there are, and how many of those are
+    /// told.
     const LOOKED_AT: usize = 1000;
     const TOLD: usize = 20;
     let wrong = |error: MmdbError| format!("database '{}': {error}", named.name);

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Not for: IPv6, whose starts are longer (`tiles.rs`).
-//! Invariants: starts ascend over all pages, and the first one is 0; the last page is filled up with
-//! tiles that begin at the last address and have the last tile's value.
+//! Invariants: starts ascend over all pages, and the first one is 0; the last page is filled up
+//! with tiles that begin at the last address and have the last tile's value.
 //! At the same time: never changed once made.
 //! Cost: the page is found among the pages' first starts (two pages or three for a city database),
 //! the tile by counting without a branch; 6 bytes a tile.
@@ -33,7 +33,8 @@ struct Page {
 }
 
 impl Narrow {
-    /// Of tiles in order, the first of which begins with the block; `None` for outcomes without room.
+    /// Of tiles in order, the first of which begins with the block; `None` for outcomes without
+    /// room.
     pub(super) fn new(tiles: &[Tile]) -> Option<Narrow> {
         if tiles.iter().any(|tile| tile.outcome >= OUTCOMES_MAX) {
             return None;

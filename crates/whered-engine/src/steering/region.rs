@@ -97,7 +97,8 @@ impl Inputs {
     pub(super) fn half(&self, region: &Region, bit: bool) -> Region {
         let mut half = *region;
         for (node, named) in half.nodes.iter_mut().zip(&self.databases) {
-            // A loaded database was verified; a node that cannot be read all the same knows nothing.
+            // A loaded database was verified; a node that cannot be read all the same knows
+            // nothing.
             *node = named.database().child(*node, bit).unwrap_or(TreeNode::Empty);
         }
         half.bits |= u128::from(bit) << (127 - u32::from(region.length));

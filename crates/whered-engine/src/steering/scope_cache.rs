@@ -12,9 +12,10 @@
 //! shorter prefix not all have, unless the walk that would show it was too long: then the scope is
 //! longer than need be for now, and the next question goes on where this one stopped.
 //! At the same time: any number of threads; who fills a block keeps others that ask for it waiting.
-//! Memory: 6 bytes a tile of IPv4 (`narrow.rs`) and 16 of IPv6, 0.5 MB for the memo and 2 MB for blocks,
-//! from the first question on.
-//! Cost: three or four cache lines where a block is there; filling it at most [`FILL_STEPS`] splits.
+//! Memory: 6 bytes a tile of IPv4 (`narrow.rs`) and 16 of IPv6, 0.5 MB for the memo and 2 MB for
+//! blocks, from the first question on.
+//! Cost: three or four cache lines where a block is there; filling it at most [`FILL_STEPS`]
+//! splits.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -169,8 +170,8 @@ impl ScopeCache {
         (outcome, scope)
     }
 
-    /// Asks for what [`ScopeCache::find`] will read for these addresses, stage by stage; reads nothing that
-    /// is not there yet.
+    /// Asks for what [`ScopeCache::find`] will read for these addresses, stage by stage; reads
+    /// nothing that is not there yet.
     pub(super) fn prefetch(&self, addresses: impl Iterator<Item = IpAddr> + Clone) {
         let place = |address: IpAddr| {
             let (bits, family) = (bits_of(address), usize::from(!address.is_ipv4()));

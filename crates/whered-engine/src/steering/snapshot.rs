@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants: a view never changes; when a set, a ruleset or the place of a site does, the next
-//! question makes a new one. What is judged depends on nothing but the inputs of its tiles and, where
-//! members of sets expire, on the time.
+//! question makes a new one. What is judged depends on nothing but the inputs of its tiles and,
+//! where members of sets expire, on the time.
 
 use std::net::IpAddr;
 use std::sync::Arc;

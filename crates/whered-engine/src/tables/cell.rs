@@ -9,8 +9,8 @@
 //!        2 | f64, little endian   number
 //!        3 | varint(length) | bytes
 //! ```
-//! Invariant: equal keys have equal bytes and the other way round; -0.0 is written as 0.0, and there
-//! is no key with a number that is none. Cost: one pass over the bytes.
+//! Invariant: equal keys have equal bytes and the other way round; -0.0 is written as 0.0, and
+//! there is no key with a number that is none. Cost: one pass over the bytes.
 
 /// One value, borrowed.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,11 +4,12 @@
 //! slot = upper half of the hash u32 | number + 1 u32      0: free
 //! slots: a power of two, at most seven of eight in use; a search goes on to the next slot
 //! ```
-//! For: rows by their keys, members by their names. Not for: the keys' bytes, which the owner has and
-//! compares; nothing is ever removed.
+//! For: rows by their keys, members by their names. Not for: the keys' bytes, which the owner has
+//! and compares; nothing is ever removed.
 //!
-//! Invariants: the place of a slot comes from the half of the hash that stands in it, so that growing
-//! looks at no key. The hash is keyed anew by each process: nobody who sends keys can make them meet.
+//! Invariants: the place of a slot comes from the half of the hash that stands in it, so that
+//! growing looks at no key. The hash is keyed anew by each process: nobody who sends keys can make
+//! them meet.
 //! Cost: one cache line for a search, mostly; 9 to 18 bytes for each number.
 
 use std::hash::{BuildHasher, RandomState};

@@ -15,8 +15,8 @@
 //! | `wire.rs` | changed rows as bytes, and what they do to rows |
 //! | `cold/mod.rs` | rows in a file, and reading them there |
 //!
-//! Invariants: a table belongs to one feed, and only that feed's batches change it; all that a batch
-//! does to a table becomes visible at once; rows are never removed.
+//! Invariants: a table belongs to one feed, and only that feed's batches change it; all that a
+//! batch does to a table becomes visible at once; rows are never removed.
 //! At the same time: readers share the lock; a batch holds it alone for about 0.1 µs a changed row.
 //! Costs: `get` is one hash probe; `scan` O(rows given); `top` O(rows); `changed_since` skips 512
 //! unchanged rows at once.
@@ -201,8 +201,8 @@ impl Table {
         }
     }
 
-    /// Gives `each` up to `count` rows from `cursor` on, in the order of their making; gives the next
-    /// cursor, 0 at the end. Rows that come meanwhile come last; none is given twice.
+    /// Gives `each` up to `count` rows from `cursor` on, in the order of their making; gives the
+    /// next cursor, 0 at the end. Rows that come meanwhile come last; none is given twice.
     ///
     /// # Errors
     /// As [`Table::get`]; some rows may have been given.
@@ -232,8 +232,8 @@ impl Table {
         Ok(if end == len { 0 } else { u64::from(end) })
     }
 
-    /// The rows with the largest values of a column, or the smallest; of equal ones those made first.
-    /// Rows without a value are left out.
+    /// The rows with the largest values of a column, or the smallest; of equal ones those made
+    /// first. Rows without a value are left out.
     ///
     /// # Errors
     /// There is no such column, or it is one of texts: the text says which ones are allowed. As
@@ -294,8 +294,8 @@ impl Table {
         store.cold.as_ref().map_or(store.last_batch(), |cold| cold.last_batch())
     }
 
-    /// Gives `each` up to `limit` rows from `from_row` on whose last change came after `batch`; gives
-    /// the row to go on from, `None` at the end.
+    /// Gives `each` up to `limit` rows from `from_row` on whose last change came after `batch`;
+    /// gives the row to go on from, `None` at the end.
     ///
     /// # Errors
     /// As [`Table::get`]; some rows may have been given.

@@ -4,8 +4,8 @@
 //! source   of = items, key = ["member", "item"], seen = "count", loot = "sum(count)", last = "max(time)"
 //! compiled key: Field::Member, Field::Item       columns: rule, field, kind, place of its words in a row
 //! ```
-//! Not for: rows in memory (`rows.rs`), applying rules (`stage.rs`). Checked once, when an engine is
-//! opened; a mistake is one line that says what is allowed.
+//! Not for: rows in memory (`rows.rs`), applying rules (`stage.rs`). Checked once, when an engine
+//! is opened; a mistake is one line that says what is allowed.
 
 use std::fmt;
 

@@ -8,8 +8,9 @@
 //! ```
 //! For: consolidation without a lock. Not for: telling what has changed (`wire.rs`).
 //!
-//! Invariants: only the one who changes the table stages, so that a number is never wrong; all memory
-//! is used again by the next batch. Cost: 4 bytes for each row of the table, and the touched rows.
+//! Invariants: only the one who changes the table stages, so that a number is never wrong; all
+//! memory is used again by the next batch. Cost: 4 bytes for each row of the table, and the touched
+//! rows.
 
 use std::cmp::Ordering;
 
@@ -149,8 +150,8 @@ impl Stage {
         self.approach_words(store, row);
     }
 
-    /// Stages the row with this key, which may be new; gives where, and its number. `None`: the table
-    /// is full.
+    /// Stages the row with this key, which may be new; gives where, and its number. `None`: the
+    /// table is full.
     #[inline]
     pub(crate) fn row_of(&mut self, store: &Store, key: &[u8]) -> Option<(usize, u32)> {
         self.row_of_hash(store, hash_of(key), key)
@@ -221,8 +222,8 @@ impl Stage {
 
     /// Applies a column's rule to all that was seen: for which staged row, what, and when.
     ///
-    /// Which rule it is, is asked once, and so what each takes is a few instructions without a jump that
-    /// goes elsewhere each time (Boncz, Zukowski, Nes: MonetDB/X100, CIDR 2005).
+    /// Which rule it is, is asked once, and so what each takes is a few instructions without a jump
+    /// that goes elsewhere each time (Boncz, Zukowski, Nes: MonetDB/X100, CIDR 2005).
     #[inline]
     pub(crate) fn note_all<'c>(
         &mut self,
@@ -358,8 +359,8 @@ fn mean(words: &mut [u64], cell: Cell<'_>) -> bool {
     true
 }
 
-/// A place just east of the date line counts as just west of it if the others are there: each longitude
-/// is taken a whole turn further where that is nearer to the mean of those before it.
+/// A place just east of the date line counts as just west of it if the others are there: each
+/// longitude is taken a whole turn further where that is nearer to the mean of those before it.
 #[inline]
 fn mean_longitude(words: &mut [u64], cell: Cell<'_>) -> bool {
     let value = match cell {

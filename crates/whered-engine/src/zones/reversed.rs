@@ -90,8 +90,8 @@ pub enum TxtField {
     Path(FieldPath),
 }
 
-/// The addresses of one generation's reversed zones, with the sets of this moment. Of a set one version
-/// answers as long as nobody asks about another zone: a batch looks for its set once.
+/// The addresses of one generation's reversed zones, with the sets of this moment. Of a set one
+/// version answers as long as nobody asks about another zone: a batch looks for its set once.
 pub struct LiveZones<'a> {
     sources: &'a [Option<ReversedSource>],
     databases: &'a [Arc<NamedDatabase>],

@@ -52,8 +52,8 @@ pub(crate) fn open(data_dir: &Path, setup: Setup) -> Arc<Engine> {
     Engine::open(options).expect("the engine opens").0
 }
 
-/// A feed of sightings with the fields `who`, `x`, `y` and `at`, which are one position within 25 m:
-/// points in `places-NAME`, rows with these columns in `positions-NAME`.
+/// A feed of sightings with the fields `who`, `x`, `y` and `at`, which are one position within 25
+/// m: points in `places-NAME`, rows with these columns in `positions-NAME`.
 pub(crate) fn positions_feed(name: &str, format: Format, columns: &[(&str, &str)]) -> FeedSource {
     let mut mapping = MappingSource::new(format);
     mapping.member = "who".to_owned();

@@ -1,7 +1,7 @@
 //! A table's rows out of a cold file, as they lay in memory.
 //!
-//! For: all of them at once. Not for: single rows (`read.rs`). Cost: a copy and a checksum, and a look
-//! at each row's key and texts; texts are put into their map one by one.
+//! For: all of them at once. Not for: single rows (`read.rs`). Cost: a copy and a checksum, and a
+//! look at each row's key and texts; texts are put into their map one by one.
 
 use whered_store::{ColdFile, StoreError};
 

@@ -8,8 +8,9 @@
 //! ```
 //! A block's tag is the table's number in its feed. Words are little endian.
 //!
-//! Why as they lie: writing and loading cost about what copying costs. The index is written too: its
-//! slots are those of the process that has the seed; in another one it is made anew of the keys.
+//! Why as they lie: writing and loading cost about what copying costs. The index is written too:
+//! its slots are those of the process that has the seed; in another one it is made anew of the
+//! keys.
 //! Reading where they are: rows by their chunk, a key by the index, one block of each at a time.
 //! Invariants: a file has a state between two batches and never changes; nothing that is read is
 //! trusted: whatever names a place is checked to name one that is there.

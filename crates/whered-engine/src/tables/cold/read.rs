@@ -5,9 +5,9 @@
 //! row ─> its chunk ─> page = the chunk's rows as a small store, keys and texts beside them
 //! ```
 //! For: questions to a table that is not in memory. Not for: loading it (`load.rs`).
-//! At the same time: any number of readers, each with pages of its own; the file does not change and
-//! stays readable when it is removed. Cost: a key three blocks, about 1.2 MB; a scan each block once;
-//! memory for one chunk, a block of keys, and the blocks of texts that its rows name.
+//! At the same time: any number of readers, each with pages of its own; the file does not change
+//! and stays readable when it is removed. Cost: a key three blocks, about 1.2 MB; a scan each block
+//! once; memory for one chunk, a block of keys, and the blocks of texts that its rows name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
