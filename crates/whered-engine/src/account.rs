@@ -1,4 +1,4 @@
-//! How much memory the data takes: one sum, kept up to date by whoever changes something.
+//! How much memory the data takes: one sum, kept up to date by each change.
 //!
 //! For: `maxmemory`, `INFO memory` and metrics. Not for: what a single thing takes, which each
 //! index says itself.
@@ -9,8 +9,8 @@
 //! thread 2 ─ lane 2 ─┘
 //! ```
 //!
-//! Invariant: whoever adds something takes it off again when it is freed, not when it is unlinked:
-//! what a slow reader still holds counts.
+//! Invariant: a caller that adds something takes it off again when it is freed, not when it is
+//! unlinked: what a slow reader still holds counts.
 //! Cost: a change adds to a cache line of its thread's own; the sum reads all lanes.
 
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -114,7 +114,7 @@ fn a_reload_of_one_database_shares_everything_else() {
     assert_eq!(after.database("other").unwrap().generation, 1);
     let named = after.database("city").unwrap();
     assert_eq!((named.generation, named.status.reloads(), named.status.failures()), (2, 1, 0));
-    // Whoever holds the old generation is answered by it.
+    // A query that holds the old generation is answered by it.
     let old = before.database("city").unwrap();
     let record = old.lookup("10.0.0.1".parse().unwrap()).unwrap().record.unwrap();
     let field = old.field(record, &"location.longitude".parse().unwrap()).unwrap().unwrap();

@@ -12,7 +12,7 @@ pub enum AccessMode {
     Stream,
     /// The search tree in memory, records in the file.
     Tree,
-    /// In a mapping of the file. Whoever cuts the file in place ends this process.
+    /// In a mapping of the file. Cutting the file in place ends this process.
     Mmap,
     /// The whole file in memory.
     Memory,

@@ -226,7 +226,8 @@ impl Opened {
         Ok(Database::from_reader(reader, resident)?)
     }
 
-    /// The same, verified whole; a database on a reader reads itself into memory for that.
+    /// As [`Opened::database`], verified whole; a database on a reader reads itself into memory for
+    /// that.
     ///
     /// An index is built at the same time on another thread, since both take about as long; if
     /// the file is broken, the verifier says better where.

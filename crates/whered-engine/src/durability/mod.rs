@@ -126,7 +126,7 @@ struct Status {
     journal_bytes: i64,
     /// The last entry of the journal then.
     sequence: u64,
-    /// The same two of the one that is being made.
+    /// `journal_bytes` and `sequence` of the one that is being made.
     begun: (i64, u64),
 }
 

@@ -32,7 +32,7 @@ use crate::journal::operation::{AddedPoints, Operation};
 use crate::keyspace::Keyspace;
 use crate::prefix_sets::PrefixSets;
 
-/// How many changes are collected before they are applied: one for so many members of the
+/// How many changes are collected before they are applied: one for this many members of the
 /// collections that they are for, within limits. The more there are, the more of them lie in each
 /// leaf that is rewritten; of what is small enough for that anyway, more would only cost memory.
 const MEMBERS_A_CHANGE: usize = 4;
@@ -60,7 +60,7 @@ pub(crate) struct Replay<'scope, 'env> {
     pending_len: usize,
     /// Values may be as late as this entry, until it is replayed.
     early_until: Option<u64>,
-    /// So many are applied.
+    /// This many are applied.
     pending_max: usize,
     /// The least that `pending_max` is.
     pending_min: usize,
@@ -308,7 +308,7 @@ impl<'scope, 'env> Replay<'scope, 'env> {
         }
     }
 
-    /// How many changes are collected for collections with so many members.
+    /// How many changes are collected for collections with this many members.
     fn max_for(&self, members: usize) -> usize {
         (members / MEMBERS_A_CHANGE).clamp(self.pending_min, PENDING_MAX)
     }

@@ -76,8 +76,8 @@ pub struct EngineOptions {
     pub snapshots: SnapshotOptions,
     /// Told how far the start is; `None` for nobody.
     pub progress: Option<ShowProgress>,
-    /// Called when all files are read and before the data directory is locked: whoever holds it is
-    /// to give it up then. A reason that it gives ends the start.
+    /// Called when all files are read and before the data directory is locked: the process that
+    /// holds it is to give it up then. A reason that it gives ends the start.
     pub before_data: Option<BeforeData>,
     /// Feeds whose places and tables cannot be read, or lack what later batches build on, begin
     /// without any, in place of going out of service; see [`Feeds::reset`].
@@ -340,7 +340,7 @@ impl Engine {
     /// answers from memory. Nothing may be saved any more: who makes snapshots must have ended.
     ///
     /// # Errors
-    /// As [`Engine::close`]; the directory is free then, too, for whoever opens it next.
+    /// As [`Engine::close`]; the directory is free then, too, for the process that opens it next.
     pub fn give_up_data(&self) -> Result<(), EngineError> {
         let closed = self.close();
         let directory = self.directory.as_ref().and_then(|disk| disk.directory.as_ref());

@@ -47,7 +47,7 @@ impl Engine {
         result.map(|report| SnapshotReport { elapsed, ..report })
     }
 
-    /// Asks for a snapshot by whoever waits in [`Engine::wait_for_snapshot_request`].
+    /// Asks for a snapshot the thread that waits in [`Engine::wait_for_snapshot_request`].
     ///
     /// # Errors
     /// There is no data directory, or one is being made already: the reason.

@@ -2,7 +2,7 @@
 //!
 //! For: the first run of a sink, which takes over what its SQL table holds already. Not for:
 //! merging: a row that is there stays as it is.
-//! Cost: as a batch of so many rows; all of them are one entry of the journal.
+//! Cost: as a batch of as many rows; all of them are one entry of the journal.
 
 use std::time::Duration;
 

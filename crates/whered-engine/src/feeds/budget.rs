@@ -11,7 +11,7 @@
 //!
 //! A change costs a write and a read of about all of two units, so it must be worth it: a unit that
 //! came in keeps its place for a turn, at least ten times as long as its last change took, while it
-//! has work, and a fifth of that when it has none. Whoever waits stands in one queue; whoever is at
+//! has work, and a fifth of that when it has none. All that wait stand in one queue; the one at
 //! its head waits for a turn at most, so that nobody waits for ever.
 //!
 //! Invariants: what is pinned or held is not moved; one thread moves a unit; the lock here is never
@@ -77,9 +77,9 @@ const COSTS_BUSY: u32 = 10;
 const COSTS_IDLE: u32 = 2;
 /// A part of a turn after which a unit without batches counts as idle.
 const TURN_PARTS: u32 = 20;
-/// How often whoever waits looks whether a turn is over.
+/// How often a waiting feed looks whether a turn is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
-/// Whoever has not asked for so long waits no more.
+/// A feed that has not asked for this long waits no more.
 const STALE: Duration = Duration::from_secs(3);
 /// After a failure a unit is not tried again for so long.
 const RETRY: Duration = Duration::from_secs(1);
@@ -151,7 +151,7 @@ impl Inner {
     }
 }
 
-/// What comes next for whoever asks.
+/// The next step of a feed that asks.
 enum NextStep {
     Pin,
     Load,
@@ -354,7 +354,7 @@ impl Residency {
     }
 
     /// Moves a unit, into memory or out of it, without the lock; gives the result, which bytes and
-    /// how long, to `note`, and tells whoever waits.
+    /// how long, to `note`, and tells those that wait.
     fn moving<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,

@@ -17,7 +17,7 @@
 //!
 //! Invariants: an upload is applied exactly once: its effects and the spool's position after it are
 //! one entry of the journal, and the spool keeps it until that is durable. A batch is seen whole or
-//! not at all by whoever looks at one table, collection or set.
+//! not at all by a reader of one table, collection or set.
 //! At the same time: any threads push and ask; one thread a feed steps, with some that help it with
 //! large batches. Feeds do not know each other.
 //! Locks: a step pins the feed's places and tables (`budget.rs`), holds the feed's `worker`, then
@@ -320,7 +320,7 @@ impl Feed {
         self.has_work() || (self.wake.wait(timeout) && self.has_work())
     }
 
-    /// Wakes whoever is in [`Feed::wait_for_work`].
+    /// Wakes the thread in [`Feed::wait_for_work`].
     pub fn stop_waiting(&self) {
         self.wake.notify();
     }

@@ -32,7 +32,7 @@ const LANES: usize = 4;
 /// Members have one line, two, or four.
 const SIZES: usize = 3;
 const UNITS_PER_DEGREE: f64 = (1_u64 << 31) as f64 / 180.0;
-/// Bands of latitude on each side of the equator, of two to the power of so many units, 1.4
+/// Bands of latitude on each side of the equator, of two to the power of this many units, 1.4
 /// degrees.
 const BAND_BITS: u32 = 24;
 /// More than there are, which is 65: a power of two, so that none has to be looked for.
@@ -104,7 +104,7 @@ impl Line {
     }
 }
 
-/// How many lines so many positions take, as a power of two.
+/// How many lines this many positions take, as a power of two.
 fn size_of_lines(positions: u32) -> usize {
     positions.div_ceil(LANES as u32).next_power_of_two().trailing_zeros() as usize
 }
@@ -281,7 +281,7 @@ impl PositionIndex {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        // Whoever has a position has had lines.
+        // A member with a position has had lines.
         if self.lines.is_empty() {
             return 0;
         }

@@ -32,7 +32,7 @@ use super::block::{BLOCK_RECORDS, Block};
 const BLOCKS_MAX: usize = 256;
 /// With unusually long texts and lists fewer are, as many as have about these bytes.
 const BLOCKS_BYTES_MAX: usize = 32 << 20;
-/// But so many in any case.
+/// But this many in any case.
 const BLOCKS_MIN: usize = 16;
 
 /// Nor are more, but for these, than will take the batch to what it may change.

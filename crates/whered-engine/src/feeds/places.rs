@@ -38,7 +38,7 @@ pub(crate) enum PlaceRule {
     None,
     /// The latest place of each member.
     Latest,
-    /// Positions, merged within so many metres.
+    /// Positions, merged within this many metres.
     Merged(f64),
 }
 

@@ -117,7 +117,7 @@ impl Feed {
         let checked = self.check(&upload);
         let is_hashed = self.source.limits.content_hash && upload.idempotency_key.is_none();
         if !upload.more.is_empty() && (checked.is_err() || is_hashed) {
-            // Whoever needs to see all of it sees it in one piece.
+            // A check that needs all of it sees it in one piece.
             let bytes = [&[upload.bytes], upload.more].concat().concat();
             return self.push(Upload { bytes: &bytes, more: &[], ..upload });
         }

@@ -28,7 +28,7 @@ impl Default for Rate {
 }
 
 impl Rate {
-    /// Counts so many.
+    /// Counts this many.
     pub(super) fn note(&self, count: u64) {
         self.note_at(self.began.elapsed().as_secs(), count);
     }

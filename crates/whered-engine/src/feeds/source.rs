@@ -99,7 +99,7 @@ pub struct FeedSource {
     pub tables: Vec<TableSource>,
     /// The prefix set that it fills.
     pub set: Option<SetTarget>,
-    /// Within so many metres a member's sightings are one position.
+    /// Within this many metres a member's sightings are one position.
     pub merge_within_meters: Option<f64>,
     /// What it may take.
     pub limits: FeedLimits,

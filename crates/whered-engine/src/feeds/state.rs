@@ -45,7 +45,7 @@ pub(crate) struct Header {
     /// Outcomes of the uploads up to the position.
     outcomes: VecDeque<Outcome>,
     keys: HashMap<Box<[u8]>, (u64, u64)>,
-    /// The same keys in the order in which they came.
+    /// Those keys in the order in which they came.
     keys_in_order: VecDeque<(u64, Box<[u8]>)>,
     pub(crate) sources: BTreeMap<String, Vec<u8>>,
 }

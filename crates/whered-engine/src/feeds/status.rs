@@ -1,6 +1,7 @@
 //! What a feed answers: about one upload, about a batch, about itself.
 //!
-//! For: doors and whoever steps. Not for: finding it out (`push.rs`, `step.rs`). Plain values.
+//! For: doors and the thread that steps. Not for: finding it out (`push.rs`, `step.rs`). Plain
+//! values.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,7 +19,7 @@ pub struct Pushed {
     pub id: u64,
     /// What the acknowledgement waits for.
     pub ticket: SpoolTicket,
-    /// The same upload was pushed before, and this is its number.
+    /// Whether this upload was pushed before; `id` is that one's.
     pub repeated: bool,
 }
 

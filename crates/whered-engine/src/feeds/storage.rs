@@ -10,7 +10,7 @@
 //! `places_cold.rs`); what a snapshot says of it (`durability/saved_feeds.rs`).
 //!
 //! Invariants: what the file has is what memory had between two batches; a change that fails leaves
-//! everything as it was; whoever asks a table sees the same rows before, while and after.
+//! everything as it was; a reader of a table sees the same rows before, while and after.
 //! At the same time: `budget.rs` lets no batch of the feed, and no snapshot of it, run beside.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +42,7 @@ pub(crate) struct FeedStorage {
     is_changed: AtomicBool,
     /// What it took in memory before it was evicted.
     resident_bytes: AtomicU64,
-    /// Whoever makes its batches, and has memory of its own for that.
+    /// The feed that makes its batches, and has memory of its own for that.
     feed: Mutex<Weak<Feed>>,
 }
 

@@ -43,7 +43,7 @@ pub(super) enum PackedFault {
 }
 
 /// Unpacks an upload once to its end, without keeping more than its first bytes, which are put into
-/// `memory`: whoever is told that it was taken shall not hear later that it is too large.
+/// `memory`: a client that was told that it was taken must not hear later that it is too large.
 ///
 /// # Errors
 /// [`PackedFault`].

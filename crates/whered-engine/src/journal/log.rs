@@ -257,7 +257,7 @@ impl Room<'_> {
                 let batch = batch.as_mut().expect("the batch outlives the rooms in it");
                 batch.push(operation.kind(), operation.encode());
             });
-            // Whoever ends the batch gets its ticket.
+            // The caller that ends the batch gets its ticket.
             return Ticket::NONE;
         }
         let (Some(journal), Some(reservation)) = (self.log.journal(), self.reservation) else {

@@ -9,7 +9,7 @@ use whered_geo::{Cell, Foreseen, Inserted, Points};
 
 use super::value::Value;
 
-/// So many points are brought near at once, before the value is held for their addition.
+/// How many points are prefetched at once, before the value is held for their addition.
 pub(super) const BROUGHT_NEAR_MAX: usize = 2 * Points::WARMED_TOGETHER;
 
 /// Which members an addition may touch (`NX`, `XX`).

@@ -14,7 +14,7 @@
 //!
 //! Invariants:
 //! - a sorted set in the map is never empty: the last member's removal removes the key;
-//! - whoever changes a value holds the map shared and the value exclusively; whoever makes,
+//! - a change of a value holds the map shared and the value exclusively; a call that makes,
 //!   replaces or removes a key holds the map exclusively. So a value whose key is gone is never
 //!   written to, although readers may still hold it, and the journal's order is the order of
 //!   effects;
@@ -83,7 +83,7 @@ impl Keyspace {
         Keyspace { numbers, saving, account, log, clock, seconds }
     }
 
-    /// The same keys, from now on kept in this log.
+    /// These keys, from now on logged here.
     pub(crate) fn with_log(self, log: &Arc<Log>) -> Keyspace {
         Keyspace { log: Arc::clone(log), ..self }
     }

@@ -24,8 +24,8 @@
 //!
 //! A replayed value may be without members for a while although it never was, or be saved without
 //! any because it lost them later. So up to the snapshot's end an emptied key stays, with its
-//! expiry time, and can be renamed and copied. That it went is told by the journal: whoever takes a
-//! key's last member appends the removal of the key.
+//! expiry time, and can be renamed and copied. That it went is told by the journal: a caller that
+//! takes a key's last member appends the removal of the key.
 //!
 //! Why an image may be younger than its operation: what has happened since is applied to it again.
 //! Why a saved value needs none: after the operations up to the moment of its saving, a replayed

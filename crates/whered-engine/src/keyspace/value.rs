@@ -155,7 +155,7 @@ impl Value {
         self.insert_foreseen(member, cell, &Foreseen::default())
     }
 
-    /// The same, with what was foreseen.
+    /// As [`Value::insert_point`], with a lookup hint.
     pub(crate) fn insert_foreseen(
         &mut self,
         member: &[u8],
@@ -199,7 +199,7 @@ impl Value {
         }
     }
 
-    /// Applies changes that were collected at a start, by so many threads, and empties the batch.
+    /// Applies changes that were collected at a start, by this many threads, and empties the batch.
     pub(crate) fn apply_batch(&mut self, batch: &mut ChangeBatch, threads: usize) {
         if let Data::Collection(points) = &mut self.data {
             let longest = batch.longest_added_bytes();

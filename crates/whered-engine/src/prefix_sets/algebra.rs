@@ -1,10 +1,10 @@
 //! Sets made from other sets: union, intersection, difference, complement, summary.
 //!
 //! For: one set that takes the place of another, as of one moment of its sources. Not for: sets
-//! that follow their sources, nor the reckoning itself (`whered_ip::AddressRanges`).
+//! that follow their sources, nor the computation itself (`whered_ip::AddressRanges`).
 //!
 //! A union keeps members as they are, with values and expiries; of equal blocks the later source's
-//! counts. All others reckon with addresses: their results are the fewest ranges, a summary's the
+//! counts. All others compute with addresses: their results are the fewest ranges, a summary's the
 //! fewest prefixes, without values and expiries.
 //!
 //! Cost: linear in the members; the sources are held as versions, so that nobody waits.

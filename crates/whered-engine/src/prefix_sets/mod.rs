@@ -7,9 +7,10 @@
 //! ```
 //!
 //! A change makes the next version of a set and puts it in place before its reply: readers never
-//! wait, and whoever was answered finds what he wrote. A background thread folds changes into the
-//! compiled layer (`fold`); a load makes a whole new version beside the old one. Expired members
-//! are invisible at once and go with the next fold; the journal keeps absolute expiry times.
+//! wait, and a writer that was answered finds what it wrote. A background thread folds changes into
+//! the compiled layer (`fold`); a load makes a whole new version beside the old one. Expired
+//! members are invisible at once and go with the next fold; the journal keeps absolute expiry
+//! times.
 //!
 //! Invariants: an operation is appended under the lock of the set's writer, so that the journal's
 //! order is the order of versions. A load is one entry of the journal: all of it or nothing. A
@@ -61,7 +62,7 @@ impl PrefixSets {
         PrefixSets { sets, making: Mutex::new(()), is_touched: AtomicBool::new(false), log }
     }
 
-    /// The same sets, from now on kept in this log.
+    /// These sets, from now on logged here.
     pub(crate) fn with_log(self, log: &Arc<Log>) -> PrefixSets {
         PrefixSets { log: Arc::clone(log), ..self }
     }
@@ -229,7 +230,7 @@ impl PrefixSets {
         }))
     }
 
-    /// Whether so many members may take the place of those that a set has now.
+    /// Whether this many members may take the place of those that a set has now.
     ///
     /// # Errors
     /// What was found, and the set.
@@ -392,7 +393,7 @@ impl ReadyMembers {
         ReadyMembers { members, whole, limit: ShrinkLimit::NONE, remark: None }
     }
 
-    /// The same, if it is not much smaller than what it takes the place of.
+    /// These members, to be refused when they are far fewer than those that they replace.
     #[must_use]
     pub fn limited(self, limit: ShrinkLimit) -> ReadyMembers {
         ReadyMembers { limit, ..self }

@@ -11,9 +11,9 @@
 //! (`whered_ip::LayeredSet`).
 //!
 //! Invariants: only who holds `writer` puts a version in place. A set that is deleted takes no
-//! changes any more: who comes too late makes a new one of that name. Whoever replaces the compiled
-//! layer makes a fold under way worthless, which it notices by its notes: they are gone, or another
-//! fold's.
+//! changes any more: a late writer makes a new one of that name. A writer that replaces the
+//! compiled layer makes a fold under way worthless, which it notices by its notes: they are gone,
+//! or another fold's.
 //!
 //! Cost: a change copies what `LayeredSet` says; a set with more changes than half of its members
 //! is folded by its writer, so that a start or an engine without a background thread stays linear.
@@ -27,11 +27,11 @@ use whered_ip::{Block, LayeredSet, MemberCounts, MemberList};
 use crate::clock;
 use crate::sync;
 
-/// With so many changes, and half of the members, a writer folds by itself.
+/// With this many changes, and half of the members, a writer compacts by itself.
 const PENDING_MAX: usize = 1 << 16;
-/// A merge of so many members, and an eighth of those there, compiles anew.
+/// A merge of this many members, and an eighth of those there, compiles anew.
 const MERGED_AT_ONCE: usize = 1024;
-/// So many noted changes are repeated under the lock.
+/// At most this many noted changes are repeated under the lock.
 const REPEATED_UNDER_LOCK: usize = 256;
 
 #[derive(Default)]

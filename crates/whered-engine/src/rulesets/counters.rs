@@ -87,7 +87,7 @@ impl Shard<'_> {
 }
 
 impl Counters {
-    /// Counters for so many rules, all zero; memory is taken by the first packet of each lane.
+    /// Counters for this many rules, all zero; memory is taken by the first packet of each lane.
     pub(crate) fn new(rules: usize) -> Counters {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
         // The doors have threads beside one for each core.
@@ -96,7 +96,7 @@ impl Counters {
         Counters { shards, cells: 1 + rules + ROOM, kinds: Mutex::default() }
     }
 
-    /// Whether there is a cell for so many tallies.
+    /// Whether there is a cell for this many tallies.
     pub(crate) fn has_room_for(&self, tallies: u32) -> bool {
         tallies as usize <= self.cells
     }

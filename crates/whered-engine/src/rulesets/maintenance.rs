@@ -25,7 +25,7 @@ use whered_rules::live::Change;
 use super::counters::Totals;
 use super::{Background, CompileContext, Edition, NamedRuleset, NumberedRuleset, PLAN_TIME};
 
-/// From so many changes on they are compiled into the rest.
+/// From this many changes on they are compiled into the rest.
 const COMPACT_AT: usize = 32;
 /// With more, a change is answered when all is compiled anew: lookups would be too slow.
 pub(super) const CHANGES_MAX: usize = 512;
@@ -126,7 +126,7 @@ impl NamedRuleset {
         let edition = old.edition.load_full();
         let mut totals = std::mem::take(&mut before.totals);
         totals.retire(Arc::clone(&edition.counters), edition.tallies());
-        // Whoever folds the old one shall not go on with it.
+        // A thread that compacts the old one must not go on with it.
         before.compilation += 1;
         drop(before);
         self.maintenance().totals = totals;

@@ -194,7 +194,8 @@ impl NamedRuleset {
         })
     }
 
-    /// The same ruleset with the places of other databases; its counters start where they are.
+    /// Compiles the ruleset again with the places of other databases; its counters start where they
+    /// are.
     pub(crate) fn compile_again(
         &self,
         context: &CompileContext<'_>,
@@ -232,7 +233,7 @@ impl NamedRuleset {
         Arc::ptr_eq(&self.edition.load(), edition)
     }
 
-    /// Which rule a packet meets; counted, with so many bytes.
+    /// Which rule a packet meets; counts it, with this many bytes.
     pub fn find(&self, packet: &Packet<'_>, bytes: u64, sets: &PrefixSets) -> Decision {
         self.edition.load().find(packet, bytes, sets)
     }
@@ -342,7 +343,7 @@ impl Edition {
         Ok(Edition { live, counters, databases, default })
     }
 
-    /// The same with other rules over the same compilation.
+    /// This edition with other rules over the same compilation.
     fn with(&self, live: LiveRules) -> Edition {
         let (counters, databases) = (Arc::clone(&self.counters), self.databases.clone());
         Edition { live, counters, databases, default: self.default }
@@ -361,7 +362,7 @@ impl Edition {
         Some(self.with(live))
     }
 
-    /// Which rule a packet meets; counted, with so many bytes.
+    /// Which rule a packet meets; counts it, with this many bytes.
     #[inline]
     pub fn find(&self, packet: &Packet<'_>, bytes: u64, sets: &PrefixSets) -> Decision {
         let lane = self.counters.shard();

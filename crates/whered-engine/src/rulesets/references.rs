@@ -1,6 +1,7 @@
 //! What the text of rules names beside itself: live prefix sets and databases.
 //!
-//! For: permissions of whoever writes rules. Not for: resolving these names (`places`, `sources`).
+//! For: permissions of the user who writes rules. Not for: resolving these names (`places`,
+//! `sources`).
 
 use whered_rules::{Condition, Format, Predicate, RulesError, Ruleset, Subject, Test};
 

@@ -17,7 +17,7 @@ use whered_simd::prefetch;
 use super::scope_cache::Tile;
 
 const PAGE_TILES: usize = 32;
-/// So many pages are asked for at once.
+/// How many pages are prefetched at once.
 const PAGES_FEW: usize = 3;
 /// Outcomes have lower numbers, to have room beside a scope.
 const OUTCOMES_MAX: u32 = 1 << 24;

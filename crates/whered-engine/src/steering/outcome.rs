@@ -113,7 +113,7 @@ fn place(number: u32) -> (usize, usize) {
     (chunk, number - (FIRST_CHUNK << chunk))
 }
 
-/// Draws so many different places, each time by the weights of those that are left.
+/// Draws this many different places, each time by the weights of those that are left.
 fn draw(
     weights: &[u32],
     count: usize,

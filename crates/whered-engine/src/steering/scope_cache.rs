@@ -31,7 +31,7 @@ use super::region::{Inputs, Region, bits_of};
 const FILL_STEPS: u32 = 16_384;
 /// Splits while one question climbs: some tenths of a millisecond.
 const CLIMB_STEPS: u32 = 2_048;
-/// So many questions are answered without keeping blocks where everything may change at any time.
+/// How many questions are answered without keeping blocks where everything may change at any time.
 const WARM_QUESTIONS: u32 = 256;
 
 const BLOCK_BITS: [u8; 2] = [16, 32];

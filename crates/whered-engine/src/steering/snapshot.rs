@@ -140,7 +140,7 @@ impl PolicySnapshot {
                 if now_millis.wrapping_sub(looked_at) < refresh_millis.max(1) {
                     return true;
                 }
-                // Whoever comes first looks for all.
+                // The first caller looks for all.
                 let order = Ordering::Relaxed;
                 let is_first = self.looked_at.compare_exchange(looked_at, now_millis, order, order);
                 is_first.is_err() || site_states(&self.policy, live) == self.sites

@@ -83,7 +83,7 @@ impl ColumnKind {
 }
 
 impl Cell<'_> {
-    /// The same, owned.
+    /// A copy that owns its text.
     pub fn to_value(self) -> Value {
         match self {
             Cell::Absent => Value::Absent,
@@ -96,7 +96,7 @@ impl Cell<'_> {
 }
 
 impl Value {
-    /// The same, borrowed.
+    /// The value with its text borrowed.
     pub fn as_cell(&self) -> Cell<'_> {
         match self {
             Value::Absent => Cell::Absent,
@@ -149,7 +149,7 @@ pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes so many bytes off the front.
+/// Takes this many bytes off the front.
 #[inline]
 pub(crate) fn take_bytes<'a>(bytes: &mut &'a [u8], length: u64) -> Option<&'a [u8]> {
     let length = usize::try_from(length).ok()?;

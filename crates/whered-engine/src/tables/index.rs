@@ -111,7 +111,7 @@ impl Index {
     /// An index of the numbers below `len`, of slots that were written by this process.
     ///
     /// # Errors
-    /// They are not the slots of so many numbers.
+    /// They are not the slots of that many numbers.
     pub(crate) fn of_slots(slots: Vec<u64>, len: usize) -> Result<Index, &'static str> {
         let is_size = slots.len().is_power_of_two() || slots.is_empty() && len == 0;
         if !is_size || len * 8 > slots.len() * 7 {

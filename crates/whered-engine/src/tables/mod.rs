@@ -123,7 +123,7 @@ impl<'a> RowRef<'a> {
         u64::from(self.first) + u64::from(self.row)
     }
 
-    /// The same, owned.
+    /// A copy that outlives the table's lock.
     pub fn to_row(&self) -> Row {
         let shape = self.store.shape();
         let key = (0..shape.key.len()).map(|index| self.key(index).to_value()).collect();

@@ -157,7 +157,7 @@ impl Stage {
         self.row_of_hash(store, hash_of(key), key)
     }
 
-    /// The same with the key's hash. The steps before it only make it quicker.
+    /// As [`Stage::row_of`], with the key's hash. The steps before it only make it quicker.
     #[inline]
     pub(crate) fn row_of_hash(
         &mut self,

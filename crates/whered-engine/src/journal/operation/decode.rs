@@ -306,8 +306,8 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// The points of an [`Operation::AddPoints`] one after the other, for whoever has millions of such
-/// operations and needs no list of any.
+/// The points of an [`Operation::AddPoints`] one after the other, for a caller that has millions of
+/// such operations and needs no list of any.
 pub(crate) struct AddedPoints<'a> {
     pub(crate) number: u8,
     pub(crate) key: &'a [u8],
