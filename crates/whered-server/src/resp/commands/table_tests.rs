@@ -122,7 +122,7 @@ const NOTES: [(&str, &str); 6] = [
         "The queued commands run without another client's write between them, and no other client reads a \
          key meanwhile. Reads of prefix sets and sites may see a part of a transaction. The replies are \
          sent together, when the last write is durable. `EXEC` does nothing if a watched key was changed, \
-         in the cases in which Redis does: `SET` of the same text changes a key, `ZADD` of the same score \
+         in the cases in which Redis does: `SET` of the same string changes a key, `ZADD` of the same score \
          does not. `WATCH` does not see the uploads of feeds.",
     ),
     (
