@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use support::{Folder, open};
 use whered_engine::geo::Cell;
-use whered_engine::{AddCondition, Engine, Setup, Value};
+use whered_engine::{AddCondition, Engine, Increment, ScoreRules, Setup, Value};
 
 type Twin = BTreeMap<(usize, Vec<u8>), BTreeMap<Vec<u8>, u64>>;
 
@@ -170,6 +170,26 @@ fn an_addition_that_adds_nothing_makes_no_key_and_is_not_kept() {
     assert_eq!(engine.journal_stats().map(|stats| stats.frames), Some(0));
     drop(engine);
     assert!(!open(folder.path(), Setup::default()).keyspace().exists(0, b"key"));
+}
+
+#[test]
+fn writes_return_what_they_changed() {
+    let folder = Folder::new();
+    let engine = open(folder.path(), Setup::default());
+    let (keyspace, rules) = (engine.keyspace(), ScoreRules::default());
+    let increment = |by| keyspace.increment(0, b"key", b"m", by, rules).expect("room").value;
+    assert_eq!(increment(0.0), Increment::Score(0.0), "the member is new");
+    assert_eq!(increment(0.0), Increment::Unchanged(0.0));
+    assert_eq!(increment(1.5), Increment::Score(1.5));
+    let store = |scores: &[(&[u8], f64)]| keyspace.store_scores(0, b"other", scores);
+    assert!(!store(&[]).expect("room").value, "there is nothing to remove");
+    assert!(store(&[(b"m", 1.5)]).expect("room").value);
+    assert!(store(&[(b"m", 1.5)]).expect("room").value, "a stored result replaces an equal one");
+    let mut removed = Vec::new();
+    let names: [&[u8]; 4] = [b"nothing", b"other", b"key", b"other"];
+    let count = keyspace.delete_each_key(0, &names, |key| removed.push(key)).expect("room").value;
+    assert_eq!((count, removed), (2, vec![&b"other"[..], b"key"]));
+    assert!(!store(&[]).expect("room").value);
 }
 
 #[test]
