@@ -14,7 +14,7 @@ use whered_server::resp::UnixSocketOptions;
 const BODY: &str = "GEOADD pwned 1 1 m\r\nFLUSHALL\r\n";
 
 /// Requests whose first line closes the connection.
-const REQUESTS: [&str; 8] = [
+const REQUESTS: [&str; 11] = [
     "POST / HTTP/1.1\r\nHost: 127.0.0.1:6380\r\nContent-Length: 31\r\n\r\n",
     "post / HTTP/1.1\r\n\r\n",
     "PUT / HTTP/1.1\r\n\r\n",
@@ -23,6 +23,9 @@ const REQUESTS: [&str; 8] = [
     "OPTIONS * HTTP/1.1\r\n\r\n",
     "PATCH / HTTP/1.1\r\n\r\n",
     "*1\r\n$4\r\nPOST\r\n",
+    "PROPFIND / HTTP/1.1\r\n\r\n",
+    "mkcol /a HTTP/1.0\n\n",
+    "FOO / http/1.1\r\n\r\n",
 ];
 
 /// Requests that run as commands until their line `Host:`, which closes the connection.
@@ -107,7 +110,10 @@ fn http_through_a_unix_socket_and_before_a_login_closes_too() {
         let _ = stream.read_to_end(&mut rest);
         assert!(rest.is_empty(), "{request}: {}", rest.escape_ascii());
     }
-    assert_eq!(door.door.counters().http_closed.load(Ordering::Relaxed), 12);
+    assert_eq!(
+        door.door.counters().http_closed.load(Ordering::Relaxed),
+        (REQUESTS.len() + GETS.len()) as u64
+    );
     let _ = std::fs::remove_file(&path);
 }
 
@@ -123,6 +129,12 @@ fn commands_that_only_look_like_http_run() {
         // Redis knows neither of them, and goes on.
         ("*1\r\n$3\r\nPUT\r\n", "-ERR unknown command 'PUT', with args beginning with: \r\n"),
         ("Accept: */*\r\n", "-ERR unknown command 'Accept:', with args beginning with: '*/*' \r\n"),
+        (
+            "PROPFIND HTTP/1.1\r\n",
+            "-ERR unknown command 'PROPFIND', with args beginning with: 'HTTP/1.1' \r\n",
+        ),
+        ("SET /a HTTP/1.1\r\n", "+OK\r\n"),
+        ("GET /a\r\n", "$8\r\nHTTP/1.1\r\n"),
         ("PING\r\n", "+PONG\r\n"),
     ] {
         client.send(request.as_bytes());

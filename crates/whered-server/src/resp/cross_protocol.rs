@@ -7,6 +7,7 @@
 //!
 //! ```text
 //! POST / HTTP/1.1        closes, as PUT, HEAD, OPTIONS ... do
+//! PROPFIND / HTTP/1.1    closes: an unknown command that ends in a version of HTTP
 //! GET / HTTP/1.1         is the command GET with too many arguments, as in Redis
 //! Host: 127.0.0.1:6380   closes, whatever line was the first one
 //! ```
@@ -35,6 +36,11 @@ pub(crate) fn is_http_line(line: &[u8]) -> bool {
 /// Whether the name of a command, in a request of any form, is one that Redis takes for HTTP.
 pub(crate) fn is_http_name(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
+/// Whether the last word of a request is what ends a request line of HTTP, whatever its method.
+pub(crate) fn is_http_version(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"http/1.0") || word.eq_ignore_ascii_case(b"http/1.1")
 }
 
 /// Limits the warnings of all connections together.

@@ -142,7 +142,7 @@ pub(crate) fn execute(session: &mut Session, args: Args<'_>, reply: &mut Reply) 
     }
     let entry = match find(session, args) {
         Ok(entry) => entry,
-        Err(_) if cross_protocol::is_http_name(args.at(0)) => return session.abort_http(),
+        Err(_) if is_http(args) => return session.abort_http(),
         Err(failure) => return admission::reject(session, None, args, &failure, reply),
     };
     if let Err(failure) = admission::admit(session, entry, args) {
@@ -158,6 +158,14 @@ pub(crate) fn execute(session: &mut Session, args: Args<'_>, reply: &mut Reply) 
     } else {
         call(session, entry, args, reply);
     }
+}
+
+/// Whether the request of an unknown command is a line of HTTP.
+#[cold]
+fn is_http(args: Args<'_>) -> bool {
+    let is_request_line =
+        args.len() > 2 && cross_protocol::is_http_version(args.at(args.len() - 1));
+    cross_protocol::is_http_name(args.at(0)) || is_request_line
 }
 
 /// Whether a request has to wait for the end of `CLIENT PAUSE`.

@@ -79,7 +79,8 @@ write may come between the two, except in a transaction.
 - `KEYS`, `SCAN` and `PUBSUB CHANNELS` leave out what the user may not use. `FLUSHALL`, `FLUSHDB`, `SWAPDB` and \
 `RANDOMKEY` need a user of all keys.
 - A line of HTTP closes the connection. This applies to `POST` and `Host:` as in Redis. It also applies to the inline \
-requests `PUT`, `DELETE`, `HEAD`, `OPTIONS`, `PATCH`, `CONNECT`, `TRACE` and `PRI`.
+requests `PUT`, `DELETE`, `HEAD`, `OPTIONS`, `PATCH`, `CONNECT`, `TRACE` and `PRI`, and to any unknown command that \
+ends in `HTTP/1.0` or `HTTP/1.1`.
 - `OBJECT ENCODING` and `OBJECT REFCOUNT` say what Redis would. `MEMORY USAGE` says what is used here.
 ";
 
