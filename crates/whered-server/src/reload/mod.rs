@@ -19,6 +19,7 @@
 mod candidate;
 mod folders;
 mod priority;
+mod remarks;
 mod watcher;
 
 use std::fmt;
@@ -32,6 +33,8 @@ use whered_engine::{Engine, ReloadFailure};
 
 pub(crate) use priority::lower as lower_priority;
 pub(crate) use priority::with_lowest_priority;
+use remarks::remark_on_ruleset;
+pub(crate) use remarks::remark_on_rulesets;
 
 /// What follows a file; names of each kind are told apart.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +68,11 @@ enum Message {
 fn build(engine: &Engine, name: &Name) -> Result<u64, ReloadFailure> {
     let load = AssertUnwindSafe(|| match name {
         Name::Database(name) => engine.reload_database(name),
-        Name::Ruleset(name) => engine.reload_ruleset(name),
+        Name::Ruleset(name) => {
+            let loaded = engine.reload_ruleset(name)?;
+            engine.generation().ruleset(name).iter().for_each(|named| remark_on_ruleset(named));
+            Ok(loaded)
+        }
     });
     catch_unwind(load).unwrap_or_else(|_| {
         Err(ReloadFailure {

@@ -31,7 +31,7 @@ use crate::http::{HttpCounters, HttpDoor};
 use crate::listen::{self, ConnectionLimits, Handed, ListenOptions, Predecessor, Sockets};
 use crate::metrics::Metrics;
 use crate::progress;
-use crate::reload::{Reloader, with_lowest_priority};
+use crate::reload::{Reloader, remark_on_rulesets, with_lowest_priority};
 use crate::resp::{RespContext, RespDoor};
 use crate::rules::Tender;
 use crate::snapshots::Snapshotter;
@@ -159,6 +159,7 @@ impl Server {
             opened.map_err(|error| ServerError::as_user(error, user.as_deref()))?;
         tracing::info!("{report}");
         engine.zone_remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
+        remark_on_rulesets(&engine);
         remark_on_mode(config.data_dir.as_deref());
         for reason in engine.feeds().iter().filter_map(|feed| feed.out_of_service()) {
             tracing::error!("{reason}");
@@ -223,6 +224,7 @@ impl Server {
         let setup = config.into_setup();
         let report = with_lowest_priority(|| self.engine.reload(setup))?;
         self.engine.zone_remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
+        remark_on_rulesets(&self.engine);
         self.helpers.reloader.configured();
         self.helpers.prober.configure(checks);
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = latest;
