@@ -16,7 +16,7 @@ use libfuzzer_sys::fuzz_target;
 use whered_engine::geo::Place;
 use whered_engine::mmdb::{Value, Writer, WriterOptions};
 use whered_engine::{DatabaseSource, Engine, EngineOptions, PoolSource, Setup, Site};
-use whered_server::resp::{RespDoor, RespOptions};
+use whered_server::resp::{RespListener, RespOptions};
 
 /// How long the door may be silent before it counts as hanging; replies take microseconds.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -53,12 +53,14 @@ fuzz_target!(|input: &[u8]| {
     let (engine, _) = Engine::open(options).expect("the same setup as always");
     // Small limits, so that small inputs reach them.
     let options = RespOptions {
+        listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+        threads: Some(1),
         output_buffer_limit_bytes: 64 << 10,
         query_buffer_limit_bytes: 64 << 10,
         max_clients: 8,
         ..RespOptions::default()
     };
-    let door = RespDoor::start(engine, options).expect("a free port of loopback");
+    let door = RespListener::start(engine, options).expect("a free port of loopback");
     let mut client = TcpStream::connect(door.addresses()[0]).expect("the door is open");
     client.set_read_timeout(Some(PATIENCE)).expect("a socket");
     client.set_nodelay(true).expect("a socket");

@@ -4,7 +4,7 @@
 //!
 //! A time is milliseconds since 1970 everywhere. A number is the shortest text that reads back.
 //! Text that is no UTF-8 is shown with U+FFFD; uploads are UTF-8, so that comes from keys of other
-//! doors.
+//! listeners.
 
 use std::io::Write as _;
 

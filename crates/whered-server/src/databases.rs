@@ -1,5 +1,5 @@
-//! What doors say of databases: one description and one way to page through networks, for RESP and
-//! HTTP alike.
+//! What listeners say of databases: one description and one way to page through networks, for RESP
+//! and HTTP alike.
 //!
 //! Not for: single addresses ([`whered_engine::NamedDatabase::lookup`]). Cost: a description is
 //! constant; a page is bounded by [`PAGE_NETWORKS_MAX`] and [`PAGE_BYTES`], whatever is asked for.
@@ -18,7 +18,7 @@ pub(crate) const PAGE_NETWORKS_MAX: usize = 1_000;
 /// A page ends with the network that brings it to this size.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// Everything that is to be said of a database, under the names that all doors use.
+/// Everything that is to be said of a database, under the names that all listeners use.
 pub(crate) fn describe(named: &NamedDatabase) -> Vec<(&'static str, Value)> {
     let (source, metadata, memory) = (&named.source, named.metadata(), named.memory_use());
     let failure = named.status.last_failure();

@@ -18,12 +18,12 @@
 //! loopback unless told otherwise.
 
 mod cells;
+mod compaction;
 mod config;
 mod databases;
 mod disk_watch;
 pub mod dns;
 mod feeds;
-mod folding;
 pub mod health;
 mod http;
 mod listen;

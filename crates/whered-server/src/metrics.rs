@@ -52,7 +52,7 @@ impl Metrics {
     pub(crate) fn render(&self) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("whered");
         self.add_server(&mut registry);
-        self.add_doors(&mut registry);
+        self.add_listeners(&mut registry);
         self.add_resp(&mut registry);
         self.add_data(&mut registry);
         feeds::metrics::add(&mut registry, &self.engine);
@@ -74,7 +74,7 @@ impl Metrics {
         registry.register("uptime_seconds", "Time since the server has started", uptime);
     }
 
-    fn add_doors(&self, registry: &mut Registry) {
+    fn add_listeners(&self, registry: &mut Registry) {
         let http = Counters::default();
         for (route, status, count) in self.http.read() {
             http.add([("route", route), ("status", &status.to_string())], count);

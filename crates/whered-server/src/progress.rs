@@ -15,7 +15,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub(crate) fn log_progress() -> ShowProgress {
     let last = Mutex::new(Instant::now());
     Box::new(move |progress| {
-        // Whoever finds another thread here leaves the word to it.
+        // A thread that finds another one here leaves the report to it.
         let Ok(mut last) = last.try_lock() else { return };
         if last.elapsed() < PERIOD {
             return;

@@ -1,4 +1,4 @@
-//! What is told about a ruleset, by RESP and HTTP alike, and the thread that tends rulesets.
+//! What is told about a ruleset, by RESP and HTTP alike, and the thread that maintains rulesets.
 //!
 //! Not for: matching packets, nor for what is done in the background (the engine does both).
 //! Cost: a description costs some words, none of it by rule.
@@ -61,18 +61,18 @@ fn thousandths(time: Duration) -> f64 {
 }
 
 /// The thread that compiles changes of rules into the rest, and looks for faster forms.
-pub(crate) struct Tender {
+pub(crate) struct RulesMaintenance {
     engine: Arc<Engine>,
     stopping: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
-impl Tender {
+impl RulesMaintenance {
     /// Starts the thread, at the lowest priority: lookups have the cores first.
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<Tender> {
+    pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<RulesMaintenance> {
         let stopping = Arc::new(AtomicBool::new(false));
         let (of_thread, is_stopping) = (Arc::clone(engine), Arc::clone(&stopping));
         let thread =
@@ -84,7 +84,7 @@ impl Tender {
                     }
                 }
             })?;
-        Ok(Tender { engine: Arc::clone(engine), stopping, thread })
+        Ok(RulesMaintenance { engine: Arc::clone(engine), stopping, thread })
     }
 
     /// Ends the thread when it has done its piece, of about a second.

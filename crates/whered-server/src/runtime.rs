@@ -1,6 +1,6 @@
-//! A thread that runs asynchronous doors.
+//! A thread that runs asynchronous listeners.
 //!
-//! Each door that uses asynchronous sockets has one such thread: a busy door does not slow
+//! Each listener that uses asynchronous sockets has one such thread: a busy listener does not slow
 //! another one, and each is stopped alone.
 
 use std::future::Future;

@@ -1,4 +1,4 @@
-//! Making snapshots beside the doors: when one is due, and when somebody asks.
+//! Making snapshots beside the listeners: when one is due, and when somebody asks.
 //!
 //! For: the thread that does it, and what the log says. Not for: when one is due and what it holds
 //! (`whered_engine::Engine::snapshot`).

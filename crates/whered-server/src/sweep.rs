@@ -20,7 +20,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 const KEYS_PER_STEP: usize = 256;
 /// How many steps are made in a row.
 const STEPS_PER_PERIOD: usize = 64;
-/// For so many periods after the start a large piece of memory is asked for and freed, untouched:
+/// For this many periods after the start a large piece of memory is asked for and freed, untouched:
 /// the allocator gives back what the start's threads have freed only when something is freed later,
 /// and of a server that nobody writes to a fifth would stay resident for nothing.
 const PERIODS_OF_GIVING_BACK: usize = 40;

@@ -55,7 +55,7 @@ impl ZoneWatch {
 
 /// What is known of one zone's files.
 #[derive(Default)]
-struct Known {
+struct KnownFiles {
     /// What was read, or refused.
     taken: Files,
     /// What was seen at the last look.
@@ -77,7 +77,7 @@ fn run(engine: &Engine, stopped: &Receiver<()>) {
     }
 }
 
-fn look(engine: &Engine, known: &mut BTreeMap<String, Known>) {
+fn look(engine: &Engine, known: &mut BTreeMap<String, KnownFiles>) {
     for source in engine.zone_sources().into_iter().filter(|source| source.follows_file) {
         let state = |path: PathBuf| {
             let state = FileState::of(&path).ok();

@@ -18,7 +18,9 @@ use std::time::{Duration, Instant};
 use support::Door;
 use support::client::{Client, Value, moves, request};
 use whered_engine::EngineOptions;
-use whered_server::resp::{RespDoor, RespOptions, UnixSocketOptions, UserOptions, password_hash};
+use whered_server::resp::{
+    RespListener, RespOptions, UnixSocketOptions, UserOptions, password_hash,
+};
 
 /// A folder of its own that goes with the test.
 struct Folder(PathBuf);
@@ -429,7 +431,7 @@ fn a_rule_that_names_no_command_stops_the_start() {
     let mut options = RespOptions { listen: Vec::new(), ..RespOptions::default() };
     with_users(&mut options);
     options.users[0].commands.push("+nosuch".to_owned());
-    let error = RespDoor::start(engine, options).err().expect("the door stays closed");
+    let error = RespListener::start(engine, options).err().expect("the door stays closed");
     assert_eq!(
         error.to_string(),
         "the user 'reader' has the rule '+nosuch', which names no command"
@@ -551,7 +553,7 @@ fn a_unix_socket_serves_and_goes_with_the_door() {
         let listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
         let mut options = RespOptions { listen, threads: Some(2), ..RespOptions::default() };
         options.unix_socket = Some(UnixSocketOptions { path: path.clone(), permissions: 0o600 });
-        RespDoor::start(engine, options)
+        RespListener::start(engine, options)
     };
     // What a killed process has left behind is taken over.
     drop(UnixListener::bind(&path).expect("it can be bound"));

@@ -213,7 +213,7 @@ fn a_missing_or_wrong_file_is_named() {
             tls: Some(tls),
             ..Default::default()
         };
-        let error = whered_server::resp::RespDoor::start(engine, options).err();
+        let error = whered_server::resp::RespListener::start(engine, options).err();
         error.expect("the door stays closed").to_string()
     };
     std::fs::write(certificates.path("empty.pem"), "").expect("it can be written");

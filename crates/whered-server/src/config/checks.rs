@@ -9,7 +9,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::error::ConfigError;
-use super::section::{Keys, Section, beside};
+use super::section::{Keys, Section, resolve_path};
 use crate::health::{Check, SiteChecks, Target};
 
 pub(super) const CHECK: Keys = Keys {
@@ -104,7 +104,7 @@ fn read_table(section: &Section<'_>) -> Result<Check, ConfigError> {
         }
     }
     read_http(section, &mut check.target)?;
-    let Some(more) = section.texts("args", "strings")? else { return Ok(check) };
+    let Some(more) = section.strings("args", "strings")? else { return Ok(check) };
     let Target::Exec { arguments, .. } = &mut check.target else {
         return Err(section.refuse(&more.span, "args", "stands beside a URL", "exec:/PATH as url"));
     };
@@ -156,7 +156,7 @@ fn read_http(section: &Section<'_>, target: &mut Target) -> Result<(), ConfigErr
                 "https:// as url",
             ));
         }
-        http.ca = Some(beside(section.document.path, ca.value));
+        http.ca = Some(resolve_path(section.document.path, ca.value));
     }
     Ok(())
 }

@@ -117,7 +117,7 @@ fn empty_sections_give_the_defaults_on_loopback() {
     let listen = [&config.resp.listen, &config.http.listen, &config.dns.listen];
     let shown: Vec<_> = listen.iter().map(|listen| listen[0].to_string()).collect();
     assert_eq!(shown, ["127.0.0.1:6380", "127.0.0.1:8080", "127.0.0.1:5300"]);
-    assert_eq!(config.unguarded_door(), None);
+    assert_eq!(config.unguarded_listener(), None);
     assert_eq!(config.journal.sync, SyncPolicy::Always);
 }
 
@@ -323,12 +323,12 @@ fn a_configuration_changed_by_flags_is_asked_the_same() {
     let mut config = Config::default();
     config.resp.listen = vec!["192.0.2.1:6380".parse().unwrap()];
     assert_eq!(
-        config.unguarded_door().unwrap(),
+        config.unguarded_listener().unwrap(),
         "RESP does not listen on 192.0.2.1:6380, which others can reach, without a 'password' in \
          [resp]; allowed: a loopback address, or any with 'password' set"
     );
     config.resp.password = Some("secret".to_owned());
-    assert_eq!(config.unguarded_door(), None);
+    assert_eq!(config.unguarded_listener(), None);
 }
 
 #[test]

@@ -20,30 +20,30 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     path: PathBuf,
-    place: Option<Place>,
+    location: Option<Location>,
     message: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct Location {
     line: usize,
     column: usize,
 }
 
 impl ConfigError {
-    /// The file as it was named by whoever read it.
+    /// The file, as the caller named it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The line, from 1; `None` when the mistake has no place in the file.
+    /// The line, from 1; `None` when the mistake belongs to no line.
     pub fn line(&self) -> Option<usize> {
-        self.place.map(|place| place.line)
+        self.location.map(|location| location.line)
     }
 
     /// The column in characters, from 1.
     pub fn column(&self) -> Option<usize> {
-        self.place.map(|place| place.column)
+        self.location.map(|location| location.column)
     }
 
     /// What is wrong and what is allowed, without the place.
@@ -55,7 +55,7 @@ impl ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.path.display())?;
-        if let Some(Place { line, column }) = self.place {
+        if let Some(Location { line, column }) = self.location {
             write!(f, "{line}:{column}:")?;
         }
         write!(f, " {}", self.message)
@@ -75,7 +75,7 @@ impl Document<'_> {
     pub(super) fn error(&self, span: &Range<usize>, message: impl Into<String>) -> ConfigError {
         ConfigError {
             path: self.path.to_path_buf(),
-            place: Some(self.place(span.start)),
+            location: Some(self.location(span.start)),
             message: message.into(),
         }
     }
@@ -85,27 +85,27 @@ impl Document<'_> {
         let message = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
         ConfigError {
             path: self.path.to_path_buf(),
-            place: error.span().map(|span| self.place(span.start)),
+            location: error.span().map(|span| self.location(span.start)),
             message,
         }
     }
 
     /// A byte range's file, line and column, for a message that comes later.
     pub(super) fn at(&self, span: &Range<usize>) -> String {
-        let Place { line, column } = self.place(span.start);
+        let Location { line, column } = self.location(span.start);
         format!("{}:{line}:{column}", self.path.display())
     }
 
     /// The line of a byte position, from 1.
     pub(super) fn line(&self, position: usize) -> usize {
-        self.place(position).line
+        self.location(position).line
     }
 
-    fn place(&self, position: usize) -> Place {
+    fn location(&self, position: usize) -> Location {
         let end = self.text.floor_char_boundary(position);
         let before = &self.text[..end];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Place {
+        Location {
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
         }

@@ -17,7 +17,7 @@ const RULES: &str = "count, sum(FIELD), min(FIELD), max(FIELD), mean(FIELD), fir
                      last(FIELD)";
 
 /// What `into = { table = NAME }` stands for.
-pub(super) fn usual_table(name: &str, mapping: &Mapping, merges: bool) -> TableSource {
+pub(super) fn default_table(name: &str, mapping: &Mapping, merges: bool) -> TableSource {
     let of = match () {
         () if mapping.has_items() => RowsOf::Items,
         () if merges => RowsOf::Positions,
@@ -54,9 +54,10 @@ pub(super) fn usual_table(name: &str, mapping: &Mapping, merges: bool) -> TableS
 
 /// Reads one `[[feed.table]]`, whose name is known.
 pub(super) fn read_table(section: &Section<'_>, name: &str) -> Result<TableSource, ConfigError> {
-    let texts = section.texts("key", "names of fields")?.ok_or_else(|| section.missing("key"))?;
+    let strings =
+        section.strings("key", "names of fields")?.ok_or_else(|| section.missing("key"))?;
     let mut key: Vec<String> = Vec::new();
-    for text in &texts.value {
+    for text in &strings.value {
         if key.iter().any(|earlier| earlier == text.value) {
             let found = format!("has '{}' twice", text.value);
             return Err(section.refuse(&text.span, "key", &found, "every field once"));

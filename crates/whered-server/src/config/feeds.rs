@@ -18,7 +18,7 @@ use whered_engine::store::SyncPolicy;
 use super::error::ConfigError;
 use super::feed_tables;
 use super::named::Names;
-use super::section::{Found, Keys, Section, beside, defined};
+use super::section::{Keys, Section, SpannedValue, defined, resolve_path};
 use super::storage::read_sync;
 use crate::feeds::{FeedConfig, SinkConfig, StreamConfig};
 
@@ -162,7 +162,7 @@ fn read_feed(
     Ok(FeedConfig {
         name: name.value.to_owned(),
         token: read_token(section)?,
-        drop_folder: folder.map(|found| beside(section.document.path, found.value)),
+        drop_folder: folder.map(|found| resolve_path(section.document.path, found.value)),
         streams: read_streams(section)?,
         sinks: read_sinks(section, &source)?,
         source,
@@ -170,7 +170,11 @@ fn read_feed(
 }
 
 /// What can be a folder, a part of a path and a label.
-fn check_name(section: &Section<'_>, key: &str, name: &Found<&str>) -> Result<(), ConfigError> {
+fn check_name(
+    section: &Section<'_>,
+    key: &str,
+    name: &SpannedValue<&str>,
+) -> Result<(), ConfigError> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     let is_right = name.value.len() <= NAME_BYTES_MAX
         && name.value.bytes().all(is_plain)
@@ -222,7 +226,7 @@ fn read_limits(section: &Section<'_>) -> Result<FeedLimits, ConfigError> {
 fn read_prefixes(
     section: &Section<'_>,
     into: Option<&Section<'_>>,
-    set: &Found<&str>,
+    set: &SpannedValue<&str>,
 ) -> Result<FeedSource, ConfigError> {
     let format = section.required_text("format")?;
     let known = match format.value {
@@ -306,7 +310,7 @@ fn read_records(
         check_name(section, "table", &name)?;
         names.add(section, "table", &name, name.value)?;
         let merges = merge_within_meters.is_some();
-        tables.push(feed_tables::usual_table(name.value, &mapping, merges));
+        tables.push(feed_tables::default_table(name.value, &mapping, merges));
     }
     for section in section.tables("table", &feed_tables::TABLE)? {
         let name = section.required_text("name")?;
@@ -360,7 +364,7 @@ fn read_mapping(section: &Section<'_>) -> Result<Mapping, ConfigError> {
         let key = if error.key() == "zone" { "map" } else { error.key() };
         let message =
             format!("'{key}' in [[feed]]: {}; allowed: {}", error.found(), error.allowed());
-        section.document.error(&section.place_of(key), message)
+        section.document.error(&section.span_of(key), message)
     })
 }
 
@@ -483,8 +487,8 @@ fn read_sinks(feed: &Section<'_>, source: &FeedSource) -> Result<Vec<SinkConfig>
             names.add(&section, "name", name, name.value)?;
         }
         let mut tables = Vec::new();
-        if let Some(texts) = section.texts("tables", "names of tables of this feed")? {
-            for text in texts.value {
+        if let Some(strings) = section.strings("tables", "names of tables of this feed")? {
+            for text in strings.value {
                 if !known.contains(&text.value) {
                     let found = format!("names '{}', which this feed does not fill", text.value);
                     let allowed = defined(&known);

@@ -10,7 +10,7 @@ use whered_engine::ip::Prefix;
 
 use super::error::ConfigError;
 use super::named::Names;
-use super::section::{Found, Keys, Section, defined};
+use super::section::{Keys, Section, SpannedValue, defined};
 
 const MAP: Keys = Keys {
     title: "[[map]]",
@@ -148,7 +148,7 @@ fn read_database(
 }
 
 fn read_default(section: &Section<'_>) -> Result<Option<Vec<String>>, ConfigError> {
-    let Some(list) = section.texts("default", WHAT)? else { return Ok(None) };
+    let Some(list) = section.strings("default", WHAT)? else { return Ok(None) };
     named(section, "default", &list, &list.value).map(Some)
 }
 
@@ -176,8 +176,8 @@ fn read_lists<K: Ord>(
 fn named<T>(
     section: &Section<'_>,
     key: &str,
-    at: &Found<T>,
-    list: &[Found<&str>],
+    at: &SpannedValue<T>,
+    list: &[SpannedValue<&str>],
 ) -> Result<Vec<String>, ConfigError> {
     if list.is_empty() {
         return Err(section.refuse(&at.span, key, "has an empty list", "at least one name"));

@@ -13,10 +13,10 @@
 //! port by default. Relative paths start from the configuration file's folder.
 
 mod checks;
-mod doors;
 mod error;
 mod feed_tables;
 mod feeds;
+mod listeners;
 mod maps;
 mod named;
 mod pools;
@@ -36,7 +36,7 @@ use whered_engine::{DatabaseSource, PoolSource, RulesOptions, RulesetSource, Set
 
 pub use self::error::ConfigError;
 use self::error::Document;
-use self::section::{Keys, Section, beside};
+use self::section::{Keys, Section, resolve_path};
 pub use self::storage::{BackupConfig, JournalConfig, SetsConfig, SnapshotConfig};
 use crate::dns::DnsOptions;
 use crate::feeds::FeedConfig;
@@ -138,7 +138,7 @@ impl Config {
         let rulesets = named::read_rulesets(&top)?;
         let maps = maps::read_maps(&top, &names)?;
         let ruleset_names: Vec<_> = rulesets.iter().map(|source| source.name.as_str()).collect();
-        let around = pools::Defined {
+        let around = pools::DefinedNames {
             zones: &zones,
             databases: &names,
             rulesets: &ruleset_names,
@@ -146,16 +146,16 @@ impl Config {
         };
         let pools = pools::read_pools(&top, &around)?;
         let (feeds, first_feed) = feeds::read_feeds(&top)?;
-        let data_dir = top.filled_text("data_dir")?.map(|found| beside(path, found.value));
+        let data_dir = top.filled_text("data_dir")?.map(|found| resolve_path(path, found.value));
         let mut config =
             Config { data_dir, databases, zones, pools, checks, rulesets, ..Config::default() };
         (config.feeds, config.first_feed) = (feeds, first_feed);
         feeds::read_common(&top, &mut config.hot, &mut config.feed_sync)?;
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
-        doors::read_dns(&top, &mut config.dns, &names)?;
-        doors::read_server(&top, &mut config.server)?;
+        listeners::read_dns(&top, &mut config.dns, &names)?;
+        listeners::read_server(&top, &mut config.server)?;
         resp::read_resp(&top, &mut config.resp)?;
-        doors::read_http(&top, &mut config.http)?;
+        listeners::read_http(&top, &mut config.http)?;
         storage::read_journal(&top, &mut config.journal)?;
         storage::read_snapshot(&top, &mut config.snapshot)?;
         storage::read_rules(&top, &mut config.rules)?;
@@ -252,7 +252,7 @@ impl Config {
     }
 
     /// Whether all is equal that only a restart can change.
-    pub(crate) fn has_same_doors(&self, other: &Config) -> bool {
+    pub(crate) fn has_same_listeners(&self, other: &Config) -> bool {
         let dns = |config: &Config| DnsOptions { database: None, ..config.dns.clone() };
         self.data_dir == other.data_dir
             && self.server == other.server
@@ -278,11 +278,11 @@ impl Config {
         ))
     }
 
-    /// The doors that anybody on the network could walk through: one line when there is one.
+    /// The listeners that anybody on the network could walk through: one line when there is one.
     ///
     /// A file is refused for this when it is read; this is the same question for a
     /// configuration that flags have changed.
-    pub fn unguarded_door(&self) -> Option<String> {
+    pub fn unguarded_listener(&self) -> Option<String> {
         let open = |listen: &[SocketAddr]| {
             listen.iter().find(|address| !address.ip().is_loopback()).copied()
         };
@@ -290,15 +290,15 @@ impl Config {
         let tls = self.resp.tls.as_ref();
         let tls_unguarded = resp_unguarded && !tls.is_some_and(TlsOptions::is_guarded);
         let tls_open = tls.and_then(|tls| open(&tls.listen));
-        let doors = [
+        let listeners = [
             ("RESP", "password", "[resp]", open(&self.resp.listen), resp_unguarded),
             ("RESP with TLS", "password", "[resp]", tls_open, tls_unguarded),
             ("HTTP", "token", "[http]", open(&self.http.listen), self.http.token.is_none()),
         ];
-        doors.into_iter().find_map(|(door, key, table, address, unguarded)| {
+        listeners.into_iter().find_map(|(listener, key, table, address, unguarded)| {
             let address = address.filter(|_| unguarded)?;
             Some(format!(
-                "{door} does not listen on {address}, which others can reach, without a '{key}' \
+                "{listener} does not listen on {address}, which others can reach, without a '{key}' \
                  in {table}; allowed: a loopback address, or any with '{key}' set"
             ))
         })
@@ -310,7 +310,7 @@ impl Config {
 fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     let tables = [&TOP, &checks::CHECK]
         .into_iter()
-        .chain(doors::TABLES)
+        .chain(listeners::TABLES)
         .chain(storage::TABLES)
         .chain(resp::TABLES)
         .chain(named::TABLES);

@@ -13,7 +13,7 @@ use whered_engine::{AccessMode, DatabaseSource, RulesetSource, ZoneSource};
 
 use super::error::ConfigError;
 use super::reversed;
-use super::section::{Found, Keys, Section, beside};
+use super::section::{Keys, Section, SpannedValue, resolve_path};
 
 const DATABASE: Keys = Keys {
     title: "[[database]]",
@@ -64,14 +64,14 @@ pub(super) fn read_databases(top: &Section<'_>) -> Result<Vec<DatabaseSource>, C
 /// `path`, or `paths` with a file for each address family.
 fn database_paths(section: &Section<'_>) -> Result<Vec<PathBuf>, ConfigError> {
     let what = "files such as [\"v4.mmdb\", \"v6.mmdb\"]";
-    let Some(paths) = section.texts("paths", what)? else { return Ok(vec![path_of(section)?]) };
+    let Some(paths) = section.strings("paths", what)? else { return Ok(vec![path_of(section)?]) };
     if let Some(path) = section.text("path")? {
         let found = "stands beside 'paths'";
         return Err(section.refuse(&path.span, "path", found, "one of both"));
     }
     let mut read: Vec<PathBuf> = Vec::new();
     for path in &paths.value {
-        let full = beside(section.document.path, path.value);
+        let full = resolve_path(section.document.path, path.value);
         if read.contains(&full) {
             let found = format!("repeats '{}'", path.value);
             return Err(section.refuse(&path.span, "paths", &found, "every file once"));
@@ -114,9 +114,9 @@ fn read_choice<T: FromStr<Err = String>>(
 
 fn read_fields(section: &Section<'_>) -> Result<Option<Vec<FieldPath>>, ConfigError> {
     let what = "field paths such as \"country.iso_code\"";
-    let Some(texts) = section.texts("fields", what)? else { return Ok(None) };
+    let Some(strings) = section.strings("fields", what)? else { return Ok(None) };
     let mut fields: Vec<FieldPath> = Vec::new();
-    for text in &texts.value {
+    for text in &strings.value {
         let refuse = |found: &str, allowed: &str| {
             section.refuse(&text.span, "fields", &format!("{found} '{}'", text.value), allowed)
         };
@@ -204,13 +204,13 @@ fn name_and_path(
 /// A relative path starts from the configuration's folder.
 fn path_of(section: &Section<'_>) -> Result<PathBuf, ConfigError> {
     let path = section.required_text("path")?;
-    Ok(beside(section.document.path, path.value))
+    Ok(resolve_path(section.document.path, path.value))
 }
 
 pub(super) fn check_domain(
     section: &Section<'_>,
     key: &str,
-    name: &Found<&str>,
+    name: &SpannedValue<&str>,
 ) -> Result<(), ConfigError> {
     match name.value.parse::<whered_dns::Name>() {
         Ok(_) => Ok(()),
@@ -241,7 +241,7 @@ impl Names {
         &mut self,
         section: &Section<'_>,
         key: &str,
-        name: &Found<&str>,
+        name: &SpannedValue<&str>,
         compared: &str,
     ) -> Result<(), ConfigError> {
         let line = section.document.line(name.span.start);

@@ -13,7 +13,7 @@ use whered_engine::{MapSource, PolicyStep, PoolSource, SitesFrom, WhenAllDown, Z
 use super::error::ConfigError;
 use super::maps::{OWN_MAP, read_map};
 use super::named::{Names, TTL_SECONDS_MAX, check_domain, folded};
-use super::section::{Found, Keys, Section, defined};
+use super::section::{Keys, Section, SpannedValue, defined};
 use super::sites::read_sites;
 
 pub(super) const POOL: Keys = Keys {
@@ -54,7 +54,7 @@ const REFRESH_SECONDS: f64 = 1.0;
 const REFRESH_SECONDS_MAX: f64 = 86_400.0;
 
 /// What pools refer to.
-pub(super) struct Defined<'a> {
+pub(super) struct DefinedNames<'a> {
     pub(super) zones: &'a [ZoneSource],
     pub(super) databases: &'a [&'a str],
     pub(super) rulesets: &'a [&'a str],
@@ -64,7 +64,7 @@ pub(super) struct Defined<'a> {
 /// Reads every `[[pool]]`; owners must lie in one of the zones.
 pub(super) fn read_pools(
     top: &Section<'_>,
-    around: &Defined<'_>,
+    around: &DefinedNames<'_>,
 ) -> Result<Vec<PoolSource>, ConfigError> {
     let mut names = Names::new("pool");
     let mut owners = Names::new("owner");
@@ -98,7 +98,7 @@ fn read_owners(
     seen: &mut Names,
 ) -> Result<Vec<String>, ConfigError> {
     let what = "domain names such as \"www.example.com\"";
-    let Some(owners) = section.texts("owners", what)? else {
+    let Some(owners) = section.strings("owners", what)? else {
         return Err(section.missing("owners"));
     };
     for owner in &owners.value {
@@ -127,24 +127,24 @@ fn is_in_zone(owner: &str, zone: &str) -> bool {
 
 fn read_policy(
     section: &Section<'_>,
-    around: &Defined<'_>,
+    around: &DefinedNames<'_>,
 ) -> Result<Vec<PolicyStep>, ConfigError> {
     let own_map = section.table("map", &OWN_MAP)?;
     let own_map = own_map.map(|map| read_map(&map, "", around.databases)).transpose()?;
     let what = format!("policy steps: {STEPS}");
-    let Some(texts) = section.texts("policy", &what)? else {
+    let Some(strings) = section.strings("policy", &what)? else {
         return match own_map {
             // Who writes a map means it to be asked.
             Some(_) => Err(section.missing("policy")),
             None => Ok(POLICY.to_vec()),
         };
     };
-    let mut steps = Vec::with_capacity(texts.value.len());
-    for (index, text) in texts.value.iter().enumerate() {
+    let mut steps = Vec::with_capacity(strings.value.len());
+    for (index, text) in strings.value.iter().enumerate() {
         let refuse = |found: String, allowed: &str| {
             Err(section.refuse(&text.span, "policy", &found, allowed))
         };
-        if texts.value[..index].iter().any(|earlier| earlier.value == text.value) {
+        if strings.value[..index].iter().any(|earlier| earlier.value == text.value) {
             return refuse(format!("has the step '{}' twice", text.value), "every step once");
         }
         if steps.contains(&PolicyStep::Weighted) {
@@ -160,16 +160,16 @@ fn read_policy(
     };
     if own_map.is_some() && !uses("") {
         let found = "has no step 'map', but the pool has a map";
-        return Err(section.refuse(&texts.span, "policy", found, "the step 'map'"));
+        return Err(section.refuse(&strings.span, "policy", found, "the step 'map'"));
     }
     Ok(steps)
 }
 
 fn read_step(
     section: &Section<'_>,
-    text: &Found<&str>,
+    text: &SpannedValue<&str>,
     own_map: Option<&MapSource>,
-    around: &Defined<'_>,
+    around: &DefinedNames<'_>,
 ) -> Result<PolicyStep, ConfigError> {
     let refuse =
         |found: String, allowed: &str| section.refuse(&text.span, "policy", &found, allowed);

@@ -1,15 +1,15 @@
-//! The section of the RESP door: `[resp]`, `[resp.tls]`, `[[resp.user]]`.
+//! The section of the RESP listener: `[resp]`, `[resp.tls]`, `[[resp.user]]`.
 //!
-//! Not for: reading certificates (the door does, and names the file that is wrong).
+//! Not for: reading certificates (the listener does, and names the file that is wrong).
 //! Invariant: an address that others can reach has a password before it, or with TLS certificates
 //! that clients must show.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::doors::{CONNECTIONS, THREADS, read_listen};
 use super::error::ConfigError;
-use super::section::{Found, Keys, Section, beside, set};
+use super::listeners::{CONNECTIONS, THREADS, read_listen};
+use super::section::{Keys, Section, SpannedValue, resolve_path, set};
 use crate::resp::{
     NameKind, PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, UserOptions, password_hash,
     wrong_user,
@@ -69,11 +69,11 @@ const USER: Keys = Keys {
 pub(super) const TABLES: [&Keys; 3] = [&RESP, &TLS, &USER];
 
 const BUFFER_BYTES: RangeInclusive<u64> = 16 * 1024..=64 * 1024 * 1024 * 1024;
-/// Nothing, or so many bytes; what a signed integer holds.
+/// 0, or a number of bytes that a signed integer holds.
 const BYTES: RangeInclusive<u64> = 0..=i64::MAX as u64;
 const SECONDS: RangeInclusive<u64> = 0..=i32::MAX as u64;
 const SLOWLOG_LEN: RangeInclusive<u64> = 0..=100_000;
-/// Whoever may read the path's folder may connect.
+/// Those who may open the path's folder may connect.
 const PERMISSIONS: u32 = 0o700;
 
 /// Reads `[resp]`.
@@ -151,7 +151,7 @@ fn read_tls(
     let Some(section) = resp.table("tls", &TLS)? else {
         return Ok(None);
     };
-    let path = |found: Found<&str>| beside(section.document.path, found.value);
+    let path = |found: SpannedValue<&str>| resolve_path(section.document.path, found.value);
     let certificate = path(section.required_text("certificate")?);
     let key = path(section.required_text("key")?);
     let client_ca = section.filled_text("client_ca")?.map(path);
@@ -206,7 +206,7 @@ fn read_unix_socket(section: &Section<'_>) -> Result<Option<UnixSocketOptions>, 
             })?
         }
     };
-    let path = beside(section.document.path, path.value);
+    let path = resolve_path(section.document.path, path.value);
     Ok(Some(UnixSocketOptions { path, permissions }))
 }
 
@@ -226,24 +226,24 @@ fn read_users(resp: &Section<'_>, config: &mut RespOptions) -> Result<(), Config
         let Some(password) = plain.map(|plain| password_hash(plain.as_bytes())).or(hash) else {
             return Err(section.missing("password"));
         };
-        let texts = |key: &str, what: &str| -> Result<Vec<String>, ConfigError> {
-            let found = section.texts(key, what)?;
-            let texts = found.map_or_else(Vec::new, |found| found.value);
-            Ok(texts.into_iter().map(|text| text.value.to_owned()).collect())
+        let strings = |key: &str, what: &str| -> Result<Vec<String>, ConfigError> {
+            let found = section.strings(key, what)?;
+            let strings = found.map_or_else(Vec::new, |found| found.value);
+            Ok(strings.into_iter().map(|text| text.value.to_owned()).collect())
         };
         let mut names = BTreeMap::new();
         for kind in NameKind::ALL.into_iter().filter(|kind| *kind != NameKind::Key) {
             let list = kind.list();
-            if section.texts(list, "patterns of names such as \"edge*\"")?.is_some() {
-                names.insert(kind, texts(list, "patterns of names such as \"edge*\"")?);
+            if section.strings(list, "patterns of names such as \"edge*\"")?.is_some() {
+                names.insert(kind, strings(list, "patterns of names such as \"edge*\"")?);
             }
         }
         let user = UserOptions {
             name: name.value.to_owned(),
             password: Some(password),
-            commands: texts("commands", "rules such as \"+@read\" or \"-keys\"")?,
-            keys: texts("keys", "patterns of keys such as \"geo:*\"")?,
-            channels: texts("channels", "patterns of channels such as \"news.*\"")?,
+            commands: strings("commands", "rules such as \"+@read\" or \"-keys\"")?,
+            keys: strings("keys", "patterns of keys such as \"geo:*\"")?,
+            channels: strings("channels", "patterns of channels such as \"news.*\"")?,
             names,
         };
         if let Some(wrong) = wrong_user(std::slice::from_ref(&user)) {

@@ -83,14 +83,14 @@ fn read_database_txt(
         return Err(section.refuse(&database.span, "database", &found, &defined(databases)));
     }
     let what = "\"@network\" and field paths such as \"country.iso_code\"";
-    let texts = section.texts("fields", what)?.ok_or_else(|| section.missing("fields"))?;
-    if !(1..=FIELDS_MAX).contains(&texts.value.len()) {
-        let found = format!("has {} fields", texts.value.len());
+    let strings = section.strings("fields", what)?.ok_or_else(|| section.missing("fields"))?;
+    if !(1..=FIELDS_MAX).contains(&strings.value.len()) {
+        let found = format!("has {} fields", strings.value.len());
         let allowed = format!("1 to {FIELDS_MAX}");
-        return Err(section.refuse(&texts.span, "fields", &found, &allowed));
+        return Err(section.refuse(&strings.span, "fields", &found, &allowed));
     }
-    let mut fields = Vec::with_capacity(texts.value.len());
-    for text in &texts.value {
+    let mut fields = Vec::with_capacity(strings.value.len());
+    for text in &strings.value {
         if text.value == NETWORK {
             fields.push(TxtField::Network);
             continue;

@@ -35,22 +35,22 @@ pub(super) struct Section<'a> {
 
 /// A value and its byte range.
 #[derive(Clone, Debug)]
-pub(super) struct Found<T> {
+pub(super) struct SpannedValue<T> {
     pub(super) value: T,
     pub(super) span: Range<usize>,
 }
 
 /// A key that the file has chosen, and its value.
 pub(super) struct Entry<'a> {
-    pub(super) name: Found<&'a str>,
+    pub(super) name: SpannedValue<&'a str>,
     value: &'a Spanned<DeValue<'a>>,
 }
 
 impl<'a> Entry<'a> {
     /// Its value, when that is a string.
-    pub(super) fn text(&self) -> Option<Found<&'a str>> {
+    pub(super) fn text(&self) -> Option<SpannedValue<&'a str>> {
         let value = self.value.get_ref().as_str()?;
-        Some(Found { value, span: self.value.span() })
+        Some(SpannedValue { value, span: self.value.span() })
     }
 
     /// Its value, when that is a table.
@@ -73,7 +73,7 @@ impl<'a> Entry<'a> {
 }
 
 /// The name of a list, and what stands in it.
-pub(super) type TextList<'a> = (Found<&'a str>, Vec<Found<&'a str>>);
+pub(super) type TextList<'a> = (SpannedValue<&'a str>, Vec<SpannedValue<&'a str>>);
 
 impl<'a> Section<'a> {
     /// Takes a table when all its keys are allowed.
@@ -101,12 +101,15 @@ impl<'a> Section<'a> {
     }
 
     /// A string.
-    pub(super) fn text(&self, key: &str) -> Result<Option<Found<&'a str>>, ConfigError> {
+    pub(super) fn text(&self, key: &str) -> Result<Option<SpannedValue<&'a str>>, ConfigError> {
         self.typed(key, "a string", DeValue::as_str)
     }
 
     /// A string that has at least one character.
-    pub(super) fn filled_text(&self, key: &str) -> Result<Option<Found<&'a str>>, ConfigError> {
+    pub(super) fn filled_text(
+        &self,
+        key: &str,
+    ) -> Result<Option<SpannedValue<&'a str>>, ConfigError> {
         let found = self.text(key)?;
         match &found {
             Some(text) if text.value.is_empty() => {
@@ -117,7 +120,7 @@ impl<'a> Section<'a> {
     }
 
     /// A string that must be there and have at least one character.
-    pub(super) fn required_text(&self, key: &str) -> Result<Found<&'a str>, ConfigError> {
+    pub(super) fn required_text(&self, key: &str) -> Result<SpannedValue<&'a str>, ConfigError> {
         self.filled_text(key)?.ok_or_else(|| self.missing(key))
     }
 
@@ -126,7 +129,7 @@ impl<'a> Section<'a> {
         &self,
         key: &str,
         range: RangeInclusive<u64>,
-    ) -> Result<Option<Found<u64>>, ConfigError> {
+    ) -> Result<Option<SpannedValue<u64>>, ConfigError> {
         let allowed = format!("{} to {}", range.start(), range.end());
         let whole = format!("a whole number, {allowed}");
         let Some(found) = self.typed(key, &whole, DeValue::as_integer)? else {
@@ -134,7 +137,7 @@ impl<'a> Section<'a> {
         };
         let parsed = u64::from_str_radix(found.value.as_str(), found.value.radix()).ok();
         match parsed.filter(|value| range.contains(value)) {
-            Some(value) => Ok(Some(Found { value, span: found.span })),
+            Some(value) => Ok(Some(SpannedValue { value, span: found.span })),
             None => Err(self.refuse(&found.span, key, &format!("is {}", found.value), &allowed)),
         }
     }
@@ -144,7 +147,7 @@ impl<'a> Section<'a> {
         &self,
         key: &str,
         range: RangeInclusive<u64>,
-    ) -> Result<Option<Found<Vec<u64>>>, ConfigError> {
+    ) -> Result<Option<SpannedValue<Vec<u64>>>, ConfigError> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let elements = match value.get_ref() {
             DeValue::Array(array) if !array.is_empty() => array.iter().collect(),
@@ -164,7 +167,7 @@ impl<'a> Section<'a> {
             })
         };
         let numbers = elements.into_iter().map(read).collect::<Result<_, _>>()?;
-        Ok(Some(Found { value: numbers, span: value.span() }))
+        Ok(Some(SpannedValue { value: numbers, span: value.span() }))
     }
 
     /// A value of whatever type.
@@ -233,7 +236,7 @@ impl<'a> Section<'a> {
         &self,
         key: &str,
         range: RangeInclusive<u64>,
-    ) -> Result<Option<Found<u64>>, ConfigError> {
+    ) -> Result<Option<SpannedValue<u64>>, ConfigError> {
         let allowed =
             format!("bytes, {} to {}, or a text such as \"64mb\"", range.start(), range.end());
         let as_text = |value: &'a DeValue<'a>| match value {
@@ -244,7 +247,7 @@ impl<'a> Section<'a> {
             return Ok(None);
         };
         match size_bytes(found.value).filter(|size| range.contains(size)) {
-            Some(value) => Ok(Some(Found { value, span: found.span })),
+            Some(value) => Ok(Some(SpannedValue { value, span: found.span })),
             None => Err(self.refuse(&found.span, key, &format!("is '{}'", found.value), &allowed)),
         }
     }
@@ -255,24 +258,24 @@ impl<'a> Section<'a> {
     }
 
     /// An array of strings. `what` says what kind of strings, for the message.
-    pub(super) fn texts(
+    pub(super) fn strings(
         &self,
         key: &str,
         what: &str,
-    ) -> Result<Option<Found<Vec<Found<&'a str>>>>, ConfigError> {
+    ) -> Result<Option<SpannedValue<Vec<SpannedValue<&'a str>>>>, ConfigError> {
         let allowed = format!("an array of {what}");
         let Some(array) = self.typed(key, &allowed, DeValue::as_array)? else {
             return Ok(None);
         };
-        let mut texts = Vec::with_capacity(array.value.len());
+        let mut strings = Vec::with_capacity(array.value.len());
         for element in array.value {
             let Some(value) = element.get_ref().as_str() else {
                 let found = format!("holds {}", with_article(element.get_ref()));
                 return Err(self.refuse(&element.span(), key, &found, &allowed));
             };
-            texts.push(Found { value, span: element.span() });
+            strings.push(SpannedValue { value, span: element.span() });
         }
-        Ok(Some(Found { value: texts, span: array.span }))
+        Ok(Some(SpannedValue { value: strings, span: array.span }))
     }
 
     /// A table of any keys, each with an array of strings.
@@ -293,12 +296,12 @@ impl<'a> Section<'a> {
             };
             let array = value.get_ref().as_array();
             let array = array.ok_or_else(|| wrong(value.span(), value.get_ref()))?;
-            let texts = array.iter().map(|element| match element.get_ref().as_str() {
-                Some(value) => Ok(Found { value, span: element.span() }),
+            let strings = array.iter().map(|element| match element.get_ref().as_str() {
+                Some(value) => Ok(SpannedValue { value, span: element.span() }),
                 None => Err(wrong(element.span(), element.get_ref())),
             });
-            let name = Found { value: name.get_ref().as_ref(), span: name.span() };
-            lists.push((name, texts.collect::<Result<_, _>>()?));
+            let name = SpannedValue { value: name.get_ref().as_ref(), span: name.span() };
+            lists.push((name, strings.collect::<Result<_, _>>()?));
         }
         Ok(lists)
     }
@@ -341,7 +344,7 @@ impl<'a> Section<'a> {
             .value
             .iter()
             .map(|(name, value)| Entry {
-                name: Found { value: name.get_ref().as_ref(), span: name.span() },
+                name: SpannedValue { value: name.get_ref().as_ref(), span: name.span() },
                 value,
             })
             .collect();
@@ -356,7 +359,7 @@ impl<'a> Section<'a> {
 
     /// Where the value of a key stands, or of the key in front of the first dot; the table's head
     /// when there is none.
-    pub(super) fn place_of(&self, key: &str) -> Range<usize> {
+    pub(super) fn span_of(&self, key: &str) -> Range<usize> {
         let first = key.split('.').next().unwrap_or(key);
         self.table.get(first).map_or_else(|| self.span.clone(), Spanned::span)
     }
@@ -385,12 +388,12 @@ impl<'a> Section<'a> {
         key: &str,
         allowed: &str,
         take: impl FnOnce(&'a DeValue<'a>) -> Option<T>,
-    ) -> Result<Option<Found<T>>, ConfigError> {
+    ) -> Result<Option<SpannedValue<T>>, ConfigError> {
         let Some(value) = self.table.get(key) else {
             return Ok(None);
         };
         match take(value.get_ref()) {
-            Some(taken) => Ok(Some(Found { value: taken, span: value.span() })),
+            Some(taken) => Ok(Some(SpannedValue { value: taken, span: value.span() })),
             None => {
                 let found = format!("is {}", with_article(value.get_ref()));
                 Err(self.refuse(&value.span(), key, &found, allowed))
@@ -432,7 +435,7 @@ fn with_article(value: &DeValue<'_>) -> &'static str {
 }
 
 /// A path that a file names, seen from that file's folder.
-pub(super) fn beside(file: &Path, named: &str) -> PathBuf {
+pub(super) fn resolve_path(file: &Path, named: &str) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).join(named)
 }
 
@@ -442,7 +445,7 @@ pub(super) fn defined(names: &[&str]) -> String {
 }
 
 /// Takes a value that is there.
-pub(super) fn set(target: &mut usize, found: Option<Found<u64>>) {
+pub(super) fn set(target: &mut usize, found: Option<SpannedValue<u64>>) {
     if let Some(found) = found {
         *target = found.value as usize;
     }

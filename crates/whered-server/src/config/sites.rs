@@ -99,8 +99,8 @@ fn read_records(section: &Section<'_>) -> Result<Vec<(RecordType, Vec<u8>)>, Con
     let mut records = Vec::new();
     for (key, record_type) in [("https", RecordType::HTTPS), ("svcb", RecordType::SVCB)] {
         let what = "records such as \"1 . alpn=h2,h3\"";
-        let Some(texts) = section.texts(key, what)? else { continue };
-        for text in &texts.value {
+        let Some(strings) = section.strings(key, what)? else { continue };
+        for text in &strings.value {
             let data = record_data(record_type, text.value).map_err(|error| {
                 let found = format!("holds '{}' ({error})", text.value);
                 section.refuse(&text.span, key, &found, what)
@@ -108,8 +108,8 @@ fn read_records(section: &Section<'_>) -> Result<Vec<(RecordType, Vec<u8>)>, Con
             records.push((record_type, data));
         }
     }
-    if let Some(texts) = section.texts("txt", "texts")? {
-        for text in &texts.value {
+    if let Some(strings) = section.strings("txt", "texts")? {
+        for text in &strings.value {
             let data = text_data(text.value).ok_or_else(|| {
                 section.refuse(&text.span, "txt", "holds a longer text", "up to 65279 bytes")
             })?;
@@ -130,13 +130,13 @@ fn read_place(section: &Section<'_>) -> Result<Option<Place>, ConfigError> {
 fn read_addresses(section: &Section<'_>) -> Result<Option<Vec<IpAddr>>, ConfigError> {
     let what = "1 to 64 IP addresses such as \"192.0.2.10\" or \"2001:db8::10\"";
     let key = "addresses";
-    let Some(texts) = section.texts(key, what)? else { return Ok(None) };
-    if texts.value.is_empty() || texts.value.len() > ADDRESSES_PER_SITE_MAX {
-        let found = format!("holds {}", texts.value.len());
-        return Err(section.refuse(&texts.span, key, &found, what));
+    let Some(strings) = section.strings(key, what)? else { return Ok(None) };
+    if strings.value.is_empty() || strings.value.len() > ADDRESSES_PER_SITE_MAX {
+        let found = format!("holds {}", strings.value.len());
+        return Err(section.refuse(&strings.span, key, &found, what));
     }
-    let mut addresses = Vec::with_capacity(texts.value.len());
-    for text in &texts.value {
+    let mut addresses = Vec::with_capacity(strings.value.len());
+    for text in &strings.value {
         let Ok(address) = text.value.parse::<IpAddr>() else {
             let found = format!("holds '{}'", text.value);
             return Err(section.refuse(&text.span, key, &found, what));

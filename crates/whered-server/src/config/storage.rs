@@ -10,7 +10,7 @@ use whered_engine::RulesOptions;
 use whered_engine::store::SyncPolicy;
 
 use super::error::ConfigError;
-use super::section::{Keys, Section, beside, set};
+use super::section::{Keys, Section, resolve_path, set};
 
 const JOURNAL: Keys = Keys {
     title: "[journal]",
@@ -156,7 +156,7 @@ pub(super) fn read_backup(
 ) -> Result<(), ConfigError> {
     if let Some(section) = top.table("backup", &BACKUP)? {
         let directory = section.filled_text("directory")?;
-        config.directory = directory.map(|found| beside(path, found.value));
+        config.directory = directory.map(|found| resolve_path(path, found.value));
     }
     Ok(())
 }
@@ -171,7 +171,7 @@ pub(super) fn read_sets(
         return Ok(());
     };
     let directory = section.filled_text("directory")?;
-    config.directory = directory.map(|found| beside(path, found.value));
+    config.directory = directory.map(|found| resolve_path(path, found.value));
     config.strict = section.flag("strict")?.unwrap_or(false);
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! Not for: sockets (`udp`, `tcp`), what an answer says (`whered-dns`).
 //!
 //! ```text
-//! Shared (settings, engine, log) ──one each thread──> Answerer: workspace, tallies
+//! AnswererContext (settings, engine, log) ──one each thread──> Answerer: workspace, tallies
 //!   datagrams ─ PROXY header? ─> Query ─> whered_dns::answer_batch ─> Batch
 //!                                              └─> counters, query log
 //! ```
@@ -28,7 +28,7 @@ use super::proxy;
 use super::query_log::{Entry, QueryLog};
 
 /// What all threads answer with.
-pub(super) struct Shared {
+pub(super) struct AnswererContext {
     pub(super) engine: Arc<Engine>,
     pub(super) udp_size: u16,
     pub(super) server_id: Vec<u8>,
@@ -40,7 +40,7 @@ pub(super) struct Shared {
     pub(super) started: Instant,
 }
 
-impl Shared {
+impl AnswererContext {
     /// Whether a peer speaks for others, each message with a PROXY header.
     pub(super) fn is_proxy(&self, peer: IpAddr) -> bool {
         self.proxies.iter().any(|prefix| prefix.contains(peer.to_canonical()))
@@ -49,13 +49,13 @@ impl Shared {
 
 /// The answers of one thread.
 pub(super) struct Answerer {
-    shared: Arc<Shared>,
+    shared: Arc<AnswererContext>,
     tallies: Tallies,
     workspace: Workspace,
 }
 
 impl Answerer {
-    pub(super) fn new(shared: Arc<Shared>, counters: Arc<Counters>) -> Answerer {
+    pub(super) fn new(shared: Arc<AnswererContext>, counters: Arc<Counters>) -> Answerer {
         let workspace = match shared.rate_limit {
             Some(limit) => Workspace::new().with_rate_limit(limit),
             None => Workspace::new(),
@@ -108,7 +108,7 @@ impl Answerer {
             choice
         };
         let log = shared.log.as_ref();
-        let mut out = Out { batch, queries, counts, log, generation: &generation };
+        let mut out = AnswerSink { batch, queries, counts, log, generation: &generation };
         let zones = generation.zones();
         answer_batch(zones, &context, queries, now_millis, &mut choose, workspace, &mut out);
     }
@@ -146,7 +146,7 @@ impl Answerer {
 }
 
 /// Only cookies and challenges want to know.
-fn unix_seconds(shared: &Shared, has_challenges: bool) -> u32 {
+fn unix_seconds(shared: &AnswererContext, has_challenges: bool) -> u32 {
     if shared.cookies.is_none() && !has_challenges {
         return 0;
     }
@@ -155,7 +155,7 @@ fn unix_seconds(shared: &Shared, has_challenges: bool) -> u32 {
 }
 
 /// Where the answers of a batch go.
-struct Out<'a, 'q> {
+struct AnswerSink<'a, 'q> {
     batch: &'a mut Batch,
     queries: &'a [Query<'q>],
     counts: &'a mut super::counters::Codes,
@@ -163,7 +163,7 @@ struct Out<'a, 'q> {
     generation: &'a Generation,
 }
 
-impl Answers for Out<'_, '_> {
+impl Answers for AnswerSink<'_, '_> {
     #[inline]
     fn room(&mut self, index: usize) -> &mut [u8] {
         self.batch.room(index)

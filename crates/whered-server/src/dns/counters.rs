@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariant: a counter is added to by one thread only, so that an addition is a load and a store;
-//! whoever asks adds the threads up. Names are looked up when the generation changes, not for each
+//! the reader adds the threads up. Names are looked up when the generation changes, not for each
 //! query. A zone that is gone keeps its counts.
 
 use std::collections::BTreeMap;
@@ -51,11 +51,11 @@ pub(crate) struct Counters {
     answered: ByCode,
     silent: Count,
     refused: Count,
-    named: Mutex<Named>,
+    named: Mutex<NamedCounters>,
 }
 
 #[derive(Debug, Default)]
-struct Named {
+struct NamedCounters {
     zones: BTreeMap<String, Arc<ByCode>>,
     sites: BTreeMap<(String, String), Arc<Count>>,
 }
@@ -66,7 +66,7 @@ impl Counters {
         self.refused.add(count as u64);
     }
 
-    fn named(&self) -> MutexGuard<'_, Named> {
+    fn named(&self) -> MutexGuard<'_, NamedCounters> {
         self.named.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -169,7 +169,7 @@ impl Codes {
     }
 }
 
-/// The counts of the whole door.
+/// The counts of the whole listener.
 #[derive(Debug, Default)]
 pub(crate) struct DnsCounters {
     udp: Vec<Arc<Counters>>,

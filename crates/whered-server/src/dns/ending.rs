@@ -30,14 +30,14 @@ const HAND_OVER_QUIET: Duration = Duration::from_millis(500);
 const STOP_LIMIT: Duration = Duration::from_secs(1);
 const STOP_QUIET: Duration = Duration::from_millis(20);
 
-/// Gives a connection to whoever serves from now on.
+/// Gives a connection to the process that serves from now on.
 pub(crate) type Give = Box<dyn Fn(BorrowedFd<'_>, Speaks) -> io::Result<()> + Send + Sync>;
 
-/// Whether somebody takes the door's place; said before the stop.
+/// Whether somebody takes the listener's place; said before the stop.
 #[derive(Clone, Default)]
-pub(crate) struct Succession(Arc<OnceLock<Handing>>);
+pub(crate) struct Succession(Arc<OnceLock<HandOverTerms>>);
 
-struct Handing {
+struct HandOverTerms {
     give: Option<Give>,
     until: Instant,
 }
@@ -46,7 +46,7 @@ impl Succession {
     /// Somebody does, and takes connections if there is a way to give them.
     pub(crate) fn begin(&self, give: Option<Give>) {
         // Said once; the first time counts.
-        let _ = self.0.set(Handing { give, until: Instant::now() + HAND_OVER_LIMIT });
+        let _ = self.0.set(HandOverTerms { give, until: Instant::now() + HAND_OVER_LIMIT });
     }
 }
 
@@ -80,7 +80,7 @@ impl Ending {
 
     /// Waits for the stop.
     pub(crate) async fn begun(&mut self) {
-        // An error means that the door is gone, which is a stop too.
+        // An error means that the listener is gone, which is a stop too.
         let _ = self.stop.wait_for(|stop| *stop).await;
     }
 
@@ -94,7 +94,7 @@ impl Ending {
             return Phase::Serving;
         }
         match self.succession.0.get() {
-            Some(Handing { give: Some(_), .. }) if !self.is_kept => Phase::Passing,
+            Some(HandOverTerms { give: Some(_), .. }) if !self.is_kept => Phase::Passing,
             Some(_) => Phase::Closing { until: self.limit(), quiet: HAND_OVER_QUIET },
             None => Phase::Closing { until: self.limit(), quiet: STOP_QUIET },
         }

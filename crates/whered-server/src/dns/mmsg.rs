@@ -77,7 +77,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A batch without answers, for so many of them.
+    /// A batch without answers, with room for `size` of them.
     pub fn new(size: usize) -> Batch {
         Batch { rooms: vec![[0; BUFFER_STRIDE]; size], sizes: vec![0; size] }
     }
@@ -159,7 +159,7 @@ impl Receiver {
         self.receive_at_most(self.size(), socket, when_empty)
     }
 
-    /// The same with a smaller batch.
+    /// Like [`Receiver::receive`], with at most `most` datagrams.
     ///
     /// # Errors
     /// As [`Receiver::receive`].

@@ -1,4 +1,4 @@
-//! The DNS door: UDP threads and one TCP thread in front of one pure function.
+//! The DNS listener: UDP threads and one TCP thread in front of one pure function.
 //!
 //! Not for: what an answer says (`whered-dns`), which site is chosen (the engine).
 //!
@@ -21,8 +21,8 @@ mod ending;
 mod options;
 mod proxy;
 mod query_log;
+mod round_robin;
 mod tcp;
-mod turns;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -38,7 +38,7 @@ use tokio::task::JoinSet;
 use whered_dns::CookieSecrets;
 use whered_engine::Engine;
 
-use self::answerer::{Answerer, Shared};
+use self::answerer::{Answerer, AnswererContext};
 pub(crate) use self::counters::{DnsCounters, Totals};
 pub(crate) use self::ending::Give;
 use self::ending::{Ending, Succession};
@@ -46,7 +46,7 @@ use self::mmsg::{Batch, Datagram};
 pub use self::options::DnsOptions;
 use self::query_log::QueryLog;
 pub use self::query_log::QueryLogOptions;
-pub(crate) use self::tcp::Adopted;
+pub(crate) use self::tcp::AdoptedConnection;
 use self::udp::Receiving;
 use crate::listen::{self as sockets, Kind, Sockets};
 use crate::runtime::RuntimeThread;
@@ -54,8 +54,8 @@ use crate::runtime::RuntimeThread;
 /// More than connections are given to end.
 const FINISH_TIME: Duration = Duration::from_secs(8);
 
-/// The running door.
-pub(crate) struct DnsDoor {
+/// The running listener.
+pub(crate) struct DnsListener {
     addresses: Vec<SocketAddr>,
     stop: StopOnDrop,
     udp_threads: Vec<JoinHandle<()>>,
@@ -64,10 +64,10 @@ pub(crate) struct DnsDoor {
     counters: Arc<DnsCounters>,
     cookie_secret: Option<[u8; 16]>,
     succession: Succession,
-    adopted: mpsc::UnboundedSender<Adopted>,
+    adopted: mpsc::UnboundedSender<AdoptedConnection>,
 }
 
-impl DnsDoor {
+impl DnsListener {
     /// Starts answering at sockets that are bound, for UDP and TCP.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl DnsDoor {
         engine: &Arc<Engine>,
         config: &DnsOptions,
         bound: &Sockets,
-    ) -> io::Result<DnsDoor> {
+    ) -> io::Result<DnsListener> {
         let threads = config.thread_count();
         let listeners = sockets::listeners(bound, Kind::DnsTcp, &config.listen)?;
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
@@ -95,7 +95,7 @@ impl DnsDoor {
         })?;
         let stop = StopOnDrop(Arc::default());
         let udp_threads = Vec::new();
-        let mut door = DnsDoor {
+        let mut listener = DnsListener {
             addresses,
             stop,
             udp_threads,
@@ -107,19 +107,19 @@ impl DnsDoor {
             adopted,
         };
         for (index, sockets) in sockets.into_iter().enumerate() {
-            let stop = Arc::clone(&door.stop.0);
-            let answerer = Answerer::new(Arc::clone(&shared), door.counters.udp_thread(index));
+            let stop = Arc::clone(&listener.stop.0);
+            let answerer = Answerer::new(Arc::clone(&shared), listener.counters.udp_thread(index));
             let thread = Builder::new().name(format!("whered-dns-{index}"));
             let receiving = config.receiving;
             match thread.spawn(move || serve_udp(&sockets, receiving, &stop, answerer)) {
-                Ok(thread) => door.udp_threads.push(thread),
+                Ok(thread) => listener.udp_threads.push(thread),
                 Err(error) => {
-                    door.stop();
+                    listener.stop();
                     return Err(error);
                 }
             }
         }
-        Ok(door)
+        Ok(listener)
     }
 
     /// Where it listens, by UDP and TCP alike.
@@ -138,12 +138,12 @@ impl DnsDoor {
     }
 
     /// Where connections go that others have accepted.
-    pub(crate) fn adopter(&self) -> mpsc::UnboundedSender<Adopted> {
+    pub(crate) fn adopter(&self) -> mpsc::UnboundedSender<AdoptedConnection> {
         self.adopted.clone()
     }
 
-    /// As [`DnsDoor::stop`], while a successor takes new connections: it gets those that are there,
-    /// too. What it does not take may ask until it is quiet, five seconds at the most.
+    /// As [`DnsListener::stop`], while a successor takes new connections: it gets those that are
+    /// there, too. What it does not take may ask until it is quiet, five seconds at the most.
     pub(crate) fn hand_over(self, give: Option<Give>) {
         self.succession.begin(give);
         self.stop();
@@ -171,7 +171,7 @@ fn shared(
     config: &DnsOptions,
     cookie_secret: Option<[u8; 16]>,
     counters: &DnsCounters,
-) -> io::Result<(Arc<Shared>, Option<JoinHandle<()>>)> {
+) -> io::Result<(Arc<AnswererContext>, Option<JoinHandle<()>>)> {
     let (log, log_thread) = match &config.query_log {
         None => (None, None),
         Some(options) => {
@@ -179,7 +179,7 @@ fn shared(
             (Some(log), Some(thread))
         }
     };
-    let shared = Shared {
+    let shared = AnswererContext {
         engine: Arc::clone(engine),
         udp_size: config.udp_size,
         server_id: config.server_id.clone().into_bytes(),
@@ -204,7 +204,7 @@ fn cookie_secret(config: &DnsOptions) -> io::Result<Option<[u8; 16]>> {
     Ok(Some(secret))
 }
 
-/// What the UDP threads look at. They end when the door goes, stopped or just dropped.
+/// What the UDP threads look at. They end when the listener goes, stopped or just dropped.
 struct StopOnDrop(Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
@@ -242,7 +242,7 @@ fn serve_udp(
 /// What the connections of TCP are answered with.
 struct Tcp {
     answerer: Answerer,
-    shared: Arc<Shared>,
+    shared: Arc<AnswererContext>,
     limit: usize,
 }
 
@@ -250,7 +250,7 @@ impl Tcp {
     async fn serve(
         self,
         listeners: Vec<TcpListener>,
-        adopted: mpsc::UnboundedReceiver<Adopted>,
+        adopted: mpsc::UnboundedReceiver<AdoptedConnection>,
         ending: Ending,
     ) {
         // All connections are tasks of one thread, so that nobody waits for this lock.

@@ -37,7 +37,7 @@ const HEADER_SIZE: usize = 12;
 pub struct QueryLogOptions {
     /// The file; `-` is standard output.
     pub path: PathBuf,
-    /// One of so many queries is logged; 1: all.
+    /// One query of this many is logged; 1: all.
     pub sample: u64,
 }
 

@@ -32,7 +32,7 @@ use crate::listen::Speaks;
 /// How long a client may take for its next whole message, and for reading its answers.
 pub(crate) const IDLE: Duration = Duration::from_secs(10);
 
-/// Answers are sent when so many bytes have come together.
+/// Answers are sent when this many bytes have come together.
 const OUTPUT_BYTES: usize = 64 * 1024;
 
 /// How much is read at once.
@@ -54,7 +54,7 @@ pub(crate) trait Answer:
 impl<F: Fn(&[u8], SocketAddr, &mut Vec<u8>) + Clone + Send + 'static> Answer for F {}
 
 /// A connection that another server has accepted and given away.
-pub(crate) struct Adopted {
+pub(crate) struct AdoptedConnection {
     pub(crate) stream: std::net::TcpStream,
     pub(crate) speaks: Speaks,
 }
@@ -92,14 +92,14 @@ pub(crate) async fn serve(
 
 /// Answers on connections that others have accepted, as [`serve`] on its own.
 pub(crate) async fn adopt(
-    mut adopted: mpsc::UnboundedReceiver<Adopted>,
+    mut adopted: mpsc::UnboundedReceiver<AdoptedConnection>,
     answer: impl Answer,
     is_proxy: impl Fn(IpAddr) -> bool,
     limit: Arc<Semaphore>,
     ending: Ending,
 ) {
     let mut connections = JoinSet::new();
-    let take = |Adopted { stream, speaks }| {
+    let take = |AdoptedConnection { stream, speaks }| {
         stream.set_nonblocking(true)?;
         let mut peer = stream.peer_addr()?;
         let awaits_header = speaks == Speaks::Unknown && is_proxy(peer.ip());
@@ -146,7 +146,7 @@ struct Connection<A> {
 }
 
 /// What comes next on a connection.
-enum Next {
+enum NextStep {
     /// At least one whole message.
     Message,
     /// Nothing any more.
@@ -187,10 +187,10 @@ impl<A: Answer> Connection<A> {
         let (mut output, mut reply) = (Vec::new(), Vec::new());
         loop {
             match self.next().await? {
-                Next::Message => {}
-                Next::End if self.ending.has_begun() => return self.close().await,
-                Next::End => return Ok(()),
-                Next::Pass => match self.pass()? {
+                NextStep::Message => {}
+                NextStep::End if self.ending.has_begun() => return self.close().await,
+                NextStep::End => return Ok(()),
+                NextStep::Pass => match self.pass()? {
                     None => return Ok(()),
                     Some(connection) => {
                         self = connection;
@@ -215,13 +215,13 @@ impl<A: Answer> Connection<A> {
     }
 
     /// Reads until there is a whole message, or until the connection ends here.
-    async fn next(&mut self) -> io::Result<Next> {
+    async fn next(&mut self) -> io::Result<NextStep> {
         let idle_end = Instant::now() + IDLE;
         while !self.has_message()? {
             let (mut end, mut most, mut is_serving) = (idle_end, READ_BYTES, false);
             match self.ending.phase() {
                 Phase::Serving => is_serving = true,
-                Phase::Passing if self.input.is_empty() => return Ok(Next::Pass),
+                Phase::Passing if self.input.is_empty() => return Ok(NextStep::Pass),
                 // Not a byte of the message behind it.
                 Phase::Passing if !self.awaits_header => most = missing_bytes(&self.input),
                 Phase::Passing => {}
@@ -229,7 +229,7 @@ impl<A: Answer> Connection<A> {
                     let now = Instant::now();
                     end = idle_end.min(until).min(now + quiet);
                     if until <= now {
-                        return Ok(Next::End);
+                        return Ok(NextStep::End);
                     }
                 }
             }
@@ -243,10 +243,10 @@ impl<A: Answer> Connection<A> {
             match read {
                 Ok(Ok(size)) if size > 0 => {}
                 Ok(Err(error)) => return Err(error),
-                Ok(Ok(_)) | Err(_) => return Ok(Next::End),
+                Ok(Ok(_)) | Err(_) => return Ok(NextStep::End),
             }
         }
-        Ok(Next::Message)
+        Ok(NextStep::Message)
     }
 
     /// Whether a whole message is there; takes the header before the first.
@@ -344,7 +344,7 @@ mod tests {
         stop: watch::Sender<bool>,
         thread: std::thread::JoinHandle<()>,
         succession: Succession,
-        adopter: mpsc::UnboundedSender<Adopted>,
+        adopter: mpsc::UnboundedSender<AdoptedConnection>,
     }
 
     /// As [`start`], with a name that stands before its answers.
@@ -371,7 +371,7 @@ mod tests {
                     }
                 };
                 let limit = Arc::new(Semaphore::new(connections));
-                // Whoever comes from this address speaks for others.
+                // Connections from this address speak for others.
                 let is_proxy = |peer: IpAddr| peer.to_string() == "127.0.0.2";
                 let adopting = adopt(adopted, answer, is_proxy, Arc::clone(&limit), ending.clone());
                 let serving = serve(listener, answer, is_proxy, limit, ending);
@@ -446,7 +446,9 @@ mod tests {
         let adopter = new.adopter.clone();
         old.succession.begin(Some(Box::new(move |socket, speaks| {
             let stream = socket.try_clone_to_owned()?.into();
-            adopter.send(Adopted { stream, speaks }).map_err(|_| io::ErrorKind::NotFound.into())
+            adopter
+                .send(AdoptedConnection { stream, speaks })
+                .map_err(|_| io::ErrorKind::NotFound.into())
         })));
         old.stop.send(true).unwrap();
         ask(&mut idle, &framed(&[b"b"]), b"new B");

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! one socket, many a call:   recvmmsg (waits) ─> handler ─> sendmmsg ─> again
-//! otherwise:   turns (epoll) ─> one bounded batch of one socket ─> turns
+//! otherwise:   round robin (epoll) ─> one bounded batch of one socket ─> round robin
 //! ```
 //!
 //! At the same time: one thread for each set of sockets; the sockets of one address in all sets
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::control;
 pub use super::mmsg::Calls;
 use super::mmsg::{BATCH_SIZE, Batch, Datagram, Receiver, WhenEmpty};
-use super::turns::Turns;
+use super::round_robin::RoundRobin;
 use crate::listen::STOP_LATENCY;
 pub use crate::listen::bind_udp as bind;
 
@@ -28,13 +28,13 @@ pub use crate::listen::bind_udp as bind;
 /// many on another one.
 const SHARED_BATCH: usize = 8;
 
-/// After so many failures in a row a socket is given up.
+/// After this many failures in a row a socket is given up.
 const FAILURES_MAX: usize = 1000;
 
 /// How datagrams are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receiving {
-    /// How many of one socket before it is another one's turn.
+    /// How many datagrams of one socket are taken before another socket is served.
     pub batch: usize,
     /// Whether with one system call or with one for each.
     pub calls: Calls,
@@ -75,15 +75,15 @@ pub fn serve(
         ([socket], Calls::Many) => {
             let most = worker.receiver.size();
             while !stop.load(Ordering::Relaxed) {
-                worker.turn(most, socket, WhenEmpty::Wait, &mut answer, &mut refused)?;
+                worker.serve_once(most, socket, WhenEmpty::Wait, &mut answer, &mut refused)?;
             }
             Ok(())
         }
-        _ => serve_in_turns(&mut worker, sockets, receiving, stop, answer, refused),
+        _ => serve_round_robin(&mut worker, sockets, receiving, stop, answer, refused),
     }
 }
 
-fn serve_in_turns(
+fn serve_round_robin(
     worker: &mut Worker,
     sockets: &[UdpSocket],
     receiving: Receiving,
@@ -91,27 +91,28 @@ fn serve_in_turns(
     mut answer: impl FnMut(&[Datagram<'_>], &mut Batch),
     mut refused: impl FnMut(usize),
 ) -> io::Result<()> {
-    let mut turns = Turns::new(sockets)?;
+    let mut round_robin = RoundRobin::new(sockets)?;
     let size = worker.receiver.size();
     while !stop.load(Ordering::Relaxed) {
-        let index = match turns.next(STOP_LATENCY) {
+        let index = match round_robin.next(STOP_LATENCY) {
             Ok(Some(index)) => index,
             Ok(None) => continue,
             Err(error) if is_pause(&error) => continue,
             Err(error) => return Err(error),
         };
-        let shared_max = if turns.is_shared() { SHARED_BATCH } else { usize::MAX };
+        let shared_max = if round_robin.is_shared() { SHARED_BATCH } else { usize::MAX };
         let batch = receiving.batch.clamp(1, shared_max);
         let most = size.min(batch);
-        // With many a call one call is a turn; one by one a turn is as many calls.
+        // A batch is one call, or as many calls as it has datagrams.
         for _ in 0..batch.div_ceil(size) {
             let socket = &sockets[index];
-            let turn = worker.turn(most, socket, WhenEmpty::Return, &mut answer, &mut refused)?;
-            match turn {
-                Turn::Received(count) if count == most => {}
-                Turn::Failed => break,
-                Turn::Received(_) | Turn::Empty => {
-                    turns.went_quiet(index);
+            let received =
+                worker.serve_once(most, socket, WhenEmpty::Return, &mut answer, &mut refused)?;
+            match received {
+                Reception::Datagrams(count) if count == most => {}
+                Reception::Failed => break,
+                Reception::Datagrams(_) | Reception::Empty => {
+                    round_robin.went_quiet(index);
                     break;
                 }
             }
@@ -128,31 +129,33 @@ struct Worker {
 }
 
 /// What a call has found.
-enum Turn {
-    Received(usize),
+enum Reception {
+    Datagrams(usize),
     Empty,
     /// The system had an error to tell, such as an answer that nobody took; there may be more.
     Failed,
 }
 
 impl Worker {
-    /// Receives once, at most so many, and answers that.
-    fn turn(
+    /// Receives once, at most `most` datagrams, and answers them.
+    fn serve_once(
         &mut self,
         most: usize,
         socket: &UdpSocket,
         when_empty: WhenEmpty,
         answer: &mut impl FnMut(&[Datagram<'_>], &mut Batch),
         refused: &mut impl FnMut(usize),
-    ) -> io::Result<Turn> {
+    ) -> io::Result<Reception> {
         let count = match self.receiver.receive_at_most(most, socket, when_empty) {
             Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(Turn::Failed),
-            Err(error) if is_pause(&error) => return Ok(Turn::Empty),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                return Ok(Reception::Failed);
+            }
+            Err(error) if is_pause(&error) => return Ok(Reception::Empty),
             Err(error) if self.failures < FAILURES_MAX => {
                 self.failures += 1;
                 tracing::debug!("a DNS socket failed to receive: {error}");
-                return Ok(Turn::Failed);
+                return Ok(Reception::Failed);
             }
             Err(error) => return Err(error),
         };
@@ -163,7 +166,7 @@ impl Worker {
         if lost > 0 {
             refused(lost);
         }
-        Ok(Turn::Received(count))
+        Ok(Reception::Datagrams(count))
     }
 }
 

@@ -182,7 +182,7 @@ impl Look {
 }
 
 /// What is to be done with a file.
-enum Fate {
+enum FileOutcome {
     Done,
     Failed(String),
     /// Nothing is wrong with the file: later.
@@ -291,13 +291,13 @@ impl Work {
             return LOOK_TIME;
         }
         let moved = match self.push(path) {
-            Ok(Fate::Done) => {
+            Ok(FileOutcome::Done) => {
                 self.said.clear();
                 self.put(path, DONE).map(drop)
             }
-            Ok(Fate::Failed(reason)) => self.put_failed(path, &reason),
-            Ok(Fate::Gone) => Ok(()),
-            Ok(Fate::Later(pause)) => return pause,
+            Ok(FileOutcome::Failed(reason)) => self.put_failed(path, &reason),
+            Ok(FileOutcome::Gone) => Ok(()),
+            Ok(FileOutcome::Later(pause)) => return pause,
             Err(error) => Err(error),
         };
         if let Err(error) = moved {
@@ -331,11 +331,11 @@ impl Work {
         Ok(())
     }
 
-    fn push(&mut self, path: &Path) -> io::Result<Fate> {
-        let Some(found) = plain_file(path) else { return Ok(Fate::Gone) };
+    fn push(&mut self, path: &Path) -> io::Result<FileOutcome> {
+        let Some(found) = plain_file(path) else { return Ok(FileOutcome::Gone) };
         let limit = self.feed.source().limits.upload_size_bytes_max;
         if found.len() > limit {
-            return Ok(Fate::Failed(format!("{} bytes; allowed: {limit}", found.len())));
+            return Ok(FileOutcome::Failed(format!("{} bytes; allowed: {limit}", found.len())));
         }
         let mut bytes = Vec::with_capacity(found.len() as usize);
         let file = File::open(path)?;
@@ -344,7 +344,7 @@ impl Work {
         if plain_file(path).map(|found| Look::of(&found)) != Some(look)
             || bytes.len() as u64 != look.size_bytes
         {
-            return Ok(Fate::Gone);
+            return Ok(FileOutcome::Gone);
         }
         let key = key_of(path, look, &bytes);
         let upload = Upload {
@@ -356,22 +356,22 @@ impl Work {
         let pushed = match self.feed.push(upload) {
             Ok(pushed) => pushed,
             Err(PushError::Full { retry_after, .. }) => {
-                return Ok(Fate::Later(retry_after.max(LOOK_TIME)));
+                return Ok(FileOutcome::Later(retry_after.max(LOOK_TIME)));
             }
             Err(PushError::Failed(reason)) => {
                 self.say(&reason);
-                return Ok(Fate::Later(FAILED_TIME));
+                return Ok(FileOutcome::Later(FAILED_TIME));
             }
             Err(error @ (PushError::TooLarge { .. } | PushError::Invalid(_))) => {
-                return Ok(Fate::Failed(error.to_string()));
+                return Ok(FileOutcome::Failed(error.to_string()));
             }
         };
         // The file is given up then, whatever the spool's policy is.
         match self.feed.wait_on_disk(pushed.ticket) {
-            Ok(()) => Ok(Fate::Done),
+            Ok(()) => Ok(FileOutcome::Done),
             Err(error) => {
                 self.say(&error.to_string());
-                Ok(Fate::Later(FAILED_TIME))
+                Ok(FileOutcome::Later(FAILED_TIME))
             }
         }
     }

@@ -1,10 +1,10 @@
 //! The threads of feeds, and what is told of them.
 //!
 //! For: one thread for each feed that applies what is spooled, one for each drop folder. Not for:
-//! how a batch is made (`Feed::step`), the ways in by HTTP and RESP (the doors).
+//! how a batch is made (`Feed::step`), the ways in by HTTP and RESP (the listeners).
 //!
 //! ```text
-//! doors, folders ─> spool ─> [feed-NAME: step, step, wait for work, step ...] ─> tables, collections
+//! listeners, folders ─> spool ─> [feed-NAME: step, step, wait for work, step ...] ─> tables, collections
 //! ```
 //!
 //! At the same time: each feed has its own thread, so that a slow one delays no other. A stop ends

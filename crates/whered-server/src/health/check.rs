@@ -26,9 +26,9 @@ pub struct Check {
     pub interval: Duration,
     /// How long an answer may take.
     pub timeout: Duration,
-    /// So many good answers in a row bring a check up that was down.
+    /// This many good answers in a row bring a check up that was down.
     pub up_after: u32,
-    /// So many failures in a row bring a check down that was up.
+    /// This many failures in a row bring a check down that was up.
     pub down_after: u32,
 }
 

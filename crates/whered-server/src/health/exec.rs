@@ -1,7 +1,7 @@
 //! One run of an external command: its exit code says whether a site is up.
 //!
-//! No shell, no input, no output, an environment of three variables. Whoever stops waiting for the
-//! command, since its time is over or the server stops, kills it with its process group.
+//! No shell, no input, no output, an environment of three variables. A caller that stops waiting
+//! for the command, since its time is over or the server stops, kills it with its process group.
 //! Cost: one descriptor while it runs, which tells when it has ended.
 
 use std::io;
@@ -32,7 +32,7 @@ pub(super) async fn run(
         .process_group(0)
         .spawn();
     let child = child.map_err(|error| format!("it cannot be started: {error}"))?;
-    let status = Running(Some(child)).ended().await.map_err(|error| error.to_string())?;
+    let status = ChildGuard(Some(child)).ended().await.map_err(|error| error.to_string())?;
     match (status.code(), status.signal()) {
         (Some(0), _) => Ok(()),
         (Some(code), _) => Err(format!("exit code {code}")),
@@ -41,9 +41,9 @@ pub(super) async fn run(
 }
 
 /// A command that is killed when nobody waits for it any more. `None`: it has ended.
-struct Running(Option<Child>);
+struct ChildGuard(Option<Child>);
 
-impl Running {
+impl ChildGuard {
     async fn ended(&mut self) -> io::Result<ExitStatus> {
         let Some(child) = &mut self.0 else {
             return Err(io::Error::other("it has ended before"));
@@ -60,7 +60,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let Some(mut child) = self.0.take() else { return };
         kill_group(&child);

@@ -37,8 +37,8 @@ pub use self::board::HealthBoard;
 use self::board::{CheckReport, SiteKey};
 pub(crate) use self::board::{RESULTS, SiteReport};
 pub use self::check::{Check, HttpTarget, SiteChecks, Target};
-use self::probe::{Limits, Prepared};
-use self::task::{Shared, Turn};
+use self::probe::{Limits, PreparedCheck};
+use self::task::{StatusChange, TaskContext};
 use self::tls::Trust;
 use crate::runtime::RuntimeThread;
 
@@ -52,7 +52,7 @@ const FINISH_TIME: Duration = Duration::from_secs(2);
 const TOLD_MAX: usize = 4096;
 
 /// Checks whose files were read.
-pub(crate) struct Ready(Vec<(SiteChecks, Vec<Prepared>)>);
+pub(crate) struct Ready(Vec<(SiteChecks, Vec<PreparedCheck>)>);
 
 /// Reads what checks need.
 ///
@@ -96,8 +96,8 @@ impl Prober {
         let (engine, board) = (Arc::clone(engine), Arc::clone(board));
         let thread =
             RuntimeThread::start("health", BLOCKING_THREADS, FINISH_TIME, move |stopped| {
-                let (turns, turned) = mpsc::unbounded_channel();
-                let shared = Arc::new(Shared { limits, board, turns });
+                let (changes, turned) = mpsc::unbounded_channel();
+                let shared = Arc::new(TaskContext { limits, board, changes });
                 let collector = Collector { engine, shared, sites: BTreeMap::new(), number: 0 };
                 collector.run(ready, received, turned, stopped)
             })?;
@@ -117,7 +117,7 @@ impl Prober {
 }
 
 /// A site that is asked.
-struct Asked {
+struct ProbedSite {
     checks: SiteChecks,
     /// Told apart from the same site's checks of another time.
     number: u64,
@@ -126,7 +126,7 @@ struct Asked {
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
-impl Drop for Asked {
+impl Drop for ProbedSite {
     fn drop(&mut self) {
         self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
     }
@@ -135,8 +135,8 @@ impl Drop for Asked {
 /// Starts and ends tasks, and tells the engine what they find.
 struct Collector {
     engine: Arc<Engine>,
-    shared: Arc<Shared>,
-    sites: BTreeMap<SiteKey, Asked>,
+    shared: Arc<TaskContext>,
+    sites: BTreeMap<SiteKey, ProbedSite>,
     number: u64,
 }
 
@@ -145,19 +145,19 @@ impl Collector {
         mut self,
         first: Ready,
         mut configured: mpsc::UnboundedReceiver<Ready>,
-        mut turned: mpsc::UnboundedReceiver<Turn>,
+        mut turned: mpsc::UnboundedReceiver<StatusChange>,
         mut stopped: watch::Receiver<bool>,
     ) {
         self.configure(first).await;
-        let mut turns = Vec::new();
+        let mut changes = Vec::new();
         loop {
             tokio::select! {
                 // An error means that the owner is gone, which is a stop too.
                 _ = stopped.wait_for(|stop| *stop) => return,
                 Some(ready) = configured.recv() => self.configure(ready).await,
-                _ = turned.recv_many(&mut turns, TOLD_MAX) => {
-                    let turns = std::mem::take(&mut turns);
-                    self.take(turns).await;
+                _ = turned.recv_many(&mut changes, TOLD_MAX) => {
+                    let changes = std::mem::take(&mut changes);
+                    self.take(changes).await;
                 }
             }
         }
@@ -185,10 +185,15 @@ impl Collector {
         self.tell(told).await;
     }
 
-    fn begin(&mut self, key: &SiteKey, checks: SiteChecks, prepared: Vec<Prepared>) -> Asked {
+    fn begin(
+        &mut self,
+        key: &SiteKey,
+        checks: SiteChecks,
+        prepared: Vec<PreparedCheck>,
+    ) -> ProbedSite {
         self.number += 1;
         let number = self.number;
-        let report = |check: &Prepared| CheckReport::new(check.check.target.to_string());
+        let report = |check: &PreparedCheck| CheckReport::new(check.check.target.to_string());
         let reports = prepared.iter().map(report).collect();
         let report = SiteReport { probed: Probed::Unknown, checks: reports };
         self.shared.board.put(key.clone(), report);
@@ -197,13 +202,13 @@ impl Collector {
             tokio::spawn(task)
         };
         let tasks = prepared.into_iter().enumerate().map(begin).collect();
-        Asked { checks, number, told: Probed::Unknown, tasks }
+        ProbedSite { checks, number, told: Probed::Unknown, tasks }
     }
 
-    async fn take(&mut self, turns: Vec<Turn>) {
+    async fn take(&mut self, changes: Vec<StatusChange>) {
         // Of several turns of one site the last one counts.
         let mut told = BTreeMap::new();
-        for turn in turns {
+        for turn in changes {
             let Some(asked) = self.sites.get_mut(&turn.key) else { continue };
             if asked.number != turn.number || asked.told == turn.probed {
                 continue;

@@ -15,7 +15,7 @@ use super::{exec, http};
 
 /// A check that is ready to be asked.
 #[derive(Clone)]
-pub(super) struct Prepared {
+pub(super) struct PreparedCheck {
     pub(super) check: Check,
     pub(super) pool: Arc<str>,
     pub(super) site: Arc<str>,
@@ -27,14 +27,19 @@ pub(super) struct Prepared {
 ///
 /// # Errors
 /// One line with the site and the file that cannot be read.
-pub(super) fn prepare(site: &SiteChecks, trust: &mut Trust) -> io::Result<Vec<Prepared>> {
+pub(super) fn prepare(site: &SiteChecks, trust: &mut Trust) -> io::Result<Vec<PreparedCheck>> {
     let (pool, name): (Arc<str>, Arc<str>) = (site.pool.as_str().into(), site.site.as_str().into());
     let mut prepare = |check: &Check| {
         let tls = match &check.target {
             Target::Http(http) if http.is_https => Some(trust.of(http.ca.as_deref())?),
             _ => None,
         };
-        Ok(Prepared { check: check.clone(), pool: Arc::clone(&pool), site: Arc::clone(&name), tls })
+        Ok(PreparedCheck {
+            check: check.clone(),
+            pool: Arc::clone(&pool),
+            site: Arc::clone(&name),
+            tls,
+        })
     };
     site.checks.iter().map(&mut prepare).collect::<io::Result<_>>().map_err(|error| {
         let text = format!("the check of site '{name}' in pool '{pool}': {error}");
@@ -66,7 +71,7 @@ impl Failure {
     }
 }
 
-impl Prepared {
+impl PreparedCheck {
     /// Asks once. The time begins when it is this probe's turn.
     pub(super) async fn ask(&self) -> Result<(), Failure> {
         let timeout = self.check.timeout;

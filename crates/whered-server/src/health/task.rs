@@ -12,20 +12,20 @@ use whered_engine::Probed;
 use super::board::{HealthBoard, SiteKey};
 use super::check::Target;
 use super::hysteresis::Hysteresis;
-use super::probe::{Limits, Prepared};
+use super::probe::{Limits, PreparedCheck};
 
 /// First probes are spread over this time, or over the interval if that is shorter.
 const FIRST_MAX: Duration = Duration::from_millis(500);
 
 /// What all tasks share.
-pub(super) struct Shared {
+pub(super) struct TaskContext {
     pub(super) limits: Limits,
     pub(super) board: Arc<HealthBoard>,
-    pub(super) turns: mpsc::UnboundedSender<Turn>,
+    pub(super) changes: mpsc::UnboundedSender<StatusChange>,
 }
 
 /// A site's checks come to something else than before.
-pub(super) struct Turn {
+pub(super) struct StatusChange {
     pub(super) key: SiteKey,
     pub(super) number: u64,
     pub(super) probed: Probed,
@@ -35,11 +35,11 @@ pub(super) struct Turn {
 
 /// Asks a check again and again, until the task is aborted.
 pub(super) async fn run(
-    shared: Arc<Shared>,
+    shared: Arc<TaskContext>,
     key: SiteKey,
     number: u64,
     index: usize,
-    check: Prepared,
+    check: PreparedCheck,
 ) {
     let mut state = Hysteresis::new(&check.check);
     let mut random = Random::new(number, index);
@@ -66,7 +66,7 @@ pub(super) async fn run(
                 Err(failure) => format!("{}: {}", check.check.target, failure.reason()),
             };
             // Nobody listens any more when the server stops.
-            let _ = shared.turns.send(Turn { key: key.clone(), number, probed, reason });
+            let _ = shared.changes.send(StatusChange { key: key.clone(), number, probed, reason });
         }
         // A tenth more or less, so that checks do not march in step.
         let next = interval.mul_f64(0.9 + 0.2 * random.fraction());

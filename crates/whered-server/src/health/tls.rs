@@ -1,6 +1,6 @@
 //! The client's side of TLS for one short connection: bytes of a socket to plain bytes.
 //!
-//! Not for: the RESP door (`resp::stream`), whose loop is another one.
+//! Not for: the RESP listener (`resp::stream`), whose loop is another one.
 //!
 //! ```text
 //! TcpStream ──fill──> ClientConnection ──reader──> plain bytes

@@ -185,7 +185,7 @@ pub(super) async fn read(
 }
 
 /// Reads some of a body that is not wanted: a connection that is closed with bytes unread is reset,
-/// and whoever sends them never sees why.
+/// and the sender never sees why.
 pub(super) async fn drain(body: &mut Body) {
     let mut read_bytes = 0;
     while read_bytes < DRAINED_BYTES {

@@ -18,15 +18,18 @@ use whered_engine::mmdb::{ErrorKind, MmdbError};
 use super::error::HttpError;
 use super::ip::{Field, database, push_record, push_text, read_fields, unreadable};
 use super::query::Parameters;
-use super::{Door, json_response};
+use super::{HttpState, json_response};
 use crate::databases::{self, PAGE_NETWORKS, PAGE_NETWORKS_MAX};
 
 const ALLOWED: [&str; 4] = ["within", "cursor", "count", "fields"];
 
 /// Answers the list.
-pub(crate) async fn list(State(door): State<Arc<Door>>, uri: Uri) -> Result<Response, HttpError> {
+pub(crate) async fn list(
+    State(state): State<Arc<HttpState>>,
+    uri: Uri,
+) -> Result<Response, HttpError> {
     Parameters::read(&uri, &[])?;
-    let generation = door.engine.generation();
+    let generation = state.engine.generation();
     let all = generation.databases().iter().map(|named| description(named)).collect();
     let mut body = Map::new();
     body.insert("generation".to_owned(), generation.number().into());
@@ -36,13 +39,13 @@ pub(crate) async fn list(State(door): State<Arc<Door>>, uri: Uri) -> Result<Resp
 
 /// Answers one description.
 pub(crate) async fn one(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     name: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
     let Path(name) = name.map_err(|error| HttpError::bad_request("db", error.body_text()))?;
     Parameters::read(&uri, &[])?;
-    let generation = door.engine.generation();
+    let generation = state.engine.generation();
     let named = database(&generation, Some(&name))?;
     Ok(json_response(description(named).to_string().into_bytes()))
 }
@@ -54,7 +57,7 @@ fn description(named: &NamedDatabase) -> Value {
 
 /// Answers a page of networks.
 pub(crate) async fn networks(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     name: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
@@ -74,7 +77,7 @@ pub(crate) async fn networks(
     };
     let count = parameters.count("count", PAGE_NETWORKS_MAX)?.unwrap_or(PAGE_NETWORKS);
     let fields = read_fields(&parameters)?;
-    let generation = door.engine.generation();
+    let generation = state.engine.generation();
     let named = database(&generation, Some(&name))?;
     let mut body = b"{\"database\":".to_vec();
     push_text(&mut body, &named.name);

@@ -17,7 +17,8 @@
 //! one of JSON with a fitting status, and 429 says by `Retry-After` when to come back.
 //!
 //! At the same time: no thread waits for a disk. What is not durable yet is held below what the
-//! spool's group takes ([`SPOOLING_BYTES`]), so that the door's thread never waits for room in it.
+//! spool's group takes ([`SPOOLING_BYTES`]), so that the listener's thread never waits for room in
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ use super::error::HttpError;
 use super::listen::Connection;
 use super::query::Parameters;
 use super::tables::unescaped;
-use super::{Door, has_token, json_response};
+use super::{HttpState, has_token, json_response};
 use crate::feeds::{FeedConfig, describe};
 
 /// What all bodies may take together, unless one upload may be larger.
@@ -57,17 +58,17 @@ const ENCODINGS: &str = "identity, gzip, zstd";
 
 type Name = Result<Path<String>, PathRejection>;
 
-/// The feeds as the door sees them.
+/// The feeds as the listener sees them.
 pub(crate) struct Uploads {
-    feeds: BTreeMap<String, FeedDoor>,
+    feeds: BTreeMap<String, UploadTarget>,
     bodies: Arc<BodyAccount>,
 }
 
-struct FeedDoor {
+struct UploadTarget {
     feed: Arc<Feed>,
     token: Option<String>,
     upload_bytes_max: usize,
-    /// Wakes whoever waits for the disk.
+    /// Wakes requests that wait for the disk.
     progress: Arc<Notify>,
     /// A permit for each KiB of [`SPOOLING_BYTES`].
     spooling: Arc<Semaphore>,
@@ -87,19 +88,19 @@ impl Uploads {
             let upload_bytes_max =
                 usize::try_from(limits.upload_size_bytes_max).unwrap_or(usize::MAX);
             bodies = bodies.max(upload_bytes_max.saturating_mul(2));
-            let door = FeedDoor {
+            let target = UploadTarget {
                 feed: Arc::clone(feed),
                 token: config.token.clone(),
                 upload_bytes_max,
                 progress,
                 spooling: Arc::new(Semaphore::new(SPOOLING_BYTES / 1024)),
             };
-            feeds.insert(config.name.clone(), door);
+            feeds.insert(config.name.clone(), target);
         }
         Uploads { feeds, bodies: BodyAccount::new(bodies) }
     }
 
-    /// What a token opens beside that of the door.
+    /// What a token opens beside that of the listener.
     pub(super) fn access(&self, method: &Method, path: &str, headers: &HeaderMap) -> Access {
         let parts: Vec<&str> = path.split('/').collect();
         let (name, is_upload) = match parts[..] {
@@ -124,7 +125,7 @@ impl Uploads {
 pub(super) enum Access {
     /// The token of the feed is there.
     Open,
-    /// A token is needed: that of the feed, or that of the door if it has one.
+    /// A token is needed: that of the feed, or that of the listener if it has one.
     WithTokenOnly,
     /// As for any other path.
     AsElsewhere,
@@ -132,12 +133,12 @@ pub(super) enum Access {
 
 /// Takes an upload.
 pub(crate) async fn push(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     name: Name,
     request: Request,
 ) -> Result<Response, HttpError> {
     let (parts, mut body) = request.into_parts();
-    let answer = take(&door, name, &parts, &mut body).await;
+    let answer = take(&state, name, &parts, &mut body).await;
     if answer.is_err() {
         body::drain(&mut body).await;
     }
@@ -145,18 +146,18 @@ pub(crate) async fn push(
 }
 
 async fn take(
-    door: &Door,
+    state: &HttpState,
     name: Name,
     parts: &Parts,
     body: &mut axum::body::Body,
 ) -> Result<Response, HttpError> {
     Parameters::read(&parts.uri, &[])?;
-    let (name, feed_door) = found(door, name)?;
+    let (name, target) = found(state, name)?;
     let encoding = read_encoding(&parts.headers)?;
     let key = read_key(&parts.headers)?;
     // What is packed is looked at as a whole.
     let may_be_in_pieces = encoding == Encoding::Identity;
-    let (limit, bodies) = (feed_door.upload_bytes_max, &door.uploads.bodies);
+    let (limit, bodies) = (target.upload_bytes_max, &state.uploads.bodies);
     let upload = {
         let connection = parts.extensions.get::<ConnectInfo<Connection>>();
         let _waiting = connection.map(|ConnectInfo(connection)| connection.wait());
@@ -164,27 +165,27 @@ async fn take(
     };
     // Held until the upload is on the disk.
     let kib = upload.size_bytes().div_ceil(1024).min(SPOOLING_BYTES / 1024);
-    let permit = feed_door.spooling.acquire_many(kib as u32).await;
+    let permit = target.spooling.acquire_many(kib as u32).await;
     let permit = permit.map_err(|_| super::internal_error())?;
     let takes_long = upload.size_bytes() > LARGE_BYTES || encoding != Encoding::Identity;
     let pushed = if takes_long {
-        let feed = Arc::clone(&feed_door.feed);
+        let feed = Arc::clone(&target.feed);
         let key = key.map(str::to_owned);
         let pushing =
             tokio::task::spawn_blocking(move || spool(&feed, &upload, encoding, key.as_deref()));
         pushing.await.map_err(|_| super::internal_error())?
     } else {
-        spool(&feed_door.feed, &upload, encoding, key)
+        spool(&target.feed, &upload, encoding, key)
     };
     let pushed = pushed.map_err(|error| refused(&error))?;
-    wait(feed_door, &pushed).await?;
+    wait(target, &pushed).await?;
     drop(permit);
     let location = format!("/v1/feeds/{name}/uploads/{}", pushed.id);
     let body = json!({
         "id": pushed.id.to_string(),
-        "status": status_name(&feed_door.feed.status(pushed.id)),
+        "status": status_name(&target.feed.status(pushed.id)),
         "repeated": pushed.repeated,
-        "durable": feed_door.feed.is_on_disk(pushed.ticket),
+        "durable": target.feed.is_on_disk(pushed.ticket),
     });
     let headers = [(header::LOCATION, location)];
     Ok((StatusCode::ACCEPTED, headers, json_response(body.to_string().into_bytes()))
@@ -203,12 +204,12 @@ fn spool(
     feed.push(Upload { bytes, more, encoding, idempotency_key, source: None })
 }
 
-fn found(door: &Door, name: Name) -> Result<(String, &FeedDoor), HttpError> {
+fn found(state: &HttpState, name: Name) -> Result<(String, &UploadTarget), HttpError> {
     let Path(name) = name.map_err(|error| HttpError::bad_request("feed", error.body_text()))?;
-    match door.uploads.feeds.get(&name) {
+    match state.uploads.feeds.get(&name) {
         Some(feed) => Ok((name, feed)),
         None => {
-            let names: Vec<_> = door.uploads.feeds.keys().map(String::as_str).collect();
+            let names: Vec<_> = state.uploads.feeds.keys().map(String::as_str).collect();
             let message = match names[..] {
                 [] => "no feed is configured".to_owned(),
                 _ => format!("no such feed '{name}'; feeds: {}", names.join(", ")),
@@ -252,14 +253,14 @@ fn read_key(headers: &HeaderMap) -> Result<Option<&str>, HttpError> {
 }
 
 /// Waits until an upload is on the disk.
-async fn wait(door: &FeedDoor, pushed: &Pushed) -> Result<(), HttpError> {
+async fn wait(target: &UploadTarget, pushed: &Pushed) -> Result<(), HttpError> {
     let durable = async {
         loop {
-            let progress = door.progress.notified();
+            let progress = target.progress.notified();
             tokio::pin!(progress);
             // From here on no progress is missed.
             progress.as_mut().enable();
-            match door.feed.durability(pushed.ticket) {
+            match target.feed.durability(pushed.ticket) {
                 Durability::Pending => progress.await,
                 other => return other,
             }
@@ -268,7 +269,7 @@ async fn wait(door: &FeedDoor, pushed: &Pushed) -> Result<(), HttpError> {
     let again = "it may be kept all the same, send it again with the same Idempotency-Key";
     let message = match timeout(DURABLE_TIME, durable).await {
         Ok(Durability::Lost) => {
-            let reason = door.feed.reason().unwrap_or_else(|| "it is closed".to_owned());
+            let reason = target.feed.reason().unwrap_or_else(|| "it is closed".to_owned());
             format!("the spool has failed: {reason}; {again}")
         }
         Ok(_) => return Ok(()),
@@ -311,18 +312,18 @@ fn status_name(status: &UploadStatus) -> &'static str {
 
 /// Answers what became of an upload.
 pub(crate) async fn upload(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     path: Result<Path<(String, String)>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
     Parameters::read(&uri, &[])?;
     let Path((name, id)) =
         path.map_err(|error| HttpError::bad_request("path", error.body_text()))?;
-    let (_, feed_door) = found(&door, Ok(Path(name)))?;
+    let (_, target) = found(&state, Ok(Path(name)))?;
     let number = id.parse().map_err(|_| {
         HttpError::bad_request("id", format!("'{id}' is no id; allowed: the id of a 202"))
     })?;
-    let status = feed_door.feed.status(number);
+    let status = target.feed.status(number);
     let mut body = json!({ "id": id, "status": status_name(&status) });
     match status {
         UploadStatus::Spooled => {}
@@ -343,19 +344,23 @@ pub(crate) async fn upload(
 }
 
 /// Answers the list.
-pub(crate) async fn list(State(door): State<Arc<Door>>, uri: Uri) -> Result<Response, HttpError> {
+pub(crate) async fn list(
+    State(state): State<Arc<HttpState>>,
+    uri: Uri,
+) -> Result<Response, HttpError> {
     Parameters::read(&uri, &[])?;
-    let all: Vec<Value> = door.uploads.feeds.values().map(|door| describe(&door.feed)).collect();
+    let all: Vec<Value> =
+        state.uploads.feeds.values().map(|target| describe(&target.feed)).collect();
     Ok(json_response(json!({ "feeds": all }).to_string().into_bytes()))
 }
 
 /// Answers one description.
 pub(crate) async fn one(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     name: Name,
     uri: Uri,
 ) -> Result<Response, HttpError> {
     Parameters::read(&uri, &[])?;
-    let (_, feed_door) = found(&door, name)?;
-    Ok(json_response(describe(&feed_door.feed).to_string().into_bytes()))
+    let (_, target) = found(&state, name)?;
+    Ok(json_response(describe(&target.feed).to_string().into_bytes()))
 }

@@ -24,7 +24,7 @@ use whered_engine::{Generation, NamedDatabase};
 
 use super::error::HttpError;
 use super::query::Parameters;
-use super::{Door, json_response};
+use super::{HttpState, json_response};
 
 const ALLOWED: [&str; 3] = ["db", "fields", "explain"];
 
@@ -33,7 +33,7 @@ const FIELDS_MAX: usize = 64;
 
 /// Answers the route.
 pub(crate) async fn ip(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     address: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
@@ -46,11 +46,11 @@ pub(crate) async fn ip(
     let parameters = Parameters::read(&uri, &ALLOWED)?;
     let fields = read_fields(&parameters)?;
     let explain = parameters.switch("explain")?;
-    let generation = door.engine.generation();
+    let generation = state.engine.generation();
     let named = database(&generation, parameters.text("db"))?;
     let found = named.answer(address).map_err(|error| unreadable(named, &error))?;
     if explain {
-        let reasons = door.engine.explain_ip(&named.name, address).map_err(|error| {
+        let reasons = state.engine.explain_ip(&named.name, address).map_err(|error| {
             HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, error.to_string())
         })?;
         return Ok(json_response(reasons.to_string().into_bytes()));

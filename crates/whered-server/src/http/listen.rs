@@ -1,4 +1,4 @@
-//! Connections of the HTTP door: at most so many, and none that hangs.
+//! Connections of the HTTP listener: a limited number, and none that hangs.
 //!
 //! A connection may stay open between requests, but on each one an answer must have been written,
 //! or [`PROGRESS_BYTES`] of a request read, within [`PROGRESS`] of the last time: that bounds idle
@@ -61,7 +61,7 @@ struct Open {
 }
 
 impl Connections {
-    /// None yet, and at most so many.
+    /// None yet, and at most `limit`.
     pub(crate) fn new(limit: usize) -> Arc<Connections> {
         let limit = Arc::new(Semaphore::new(limit));
         Arc::new(Connections { limit, open: Mutex::default() })
@@ -87,7 +87,7 @@ impl Connections {
     }
 
     fn add(&self) -> (u64, Connection) {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ConnectionState {
             is_busy: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
             state: Mutex::new(State { since: Instant::now(), waker: None }),
@@ -106,10 +106,10 @@ impl Connections {
 pub(crate) struct Connection {
     /// The address of this machine that it came to.
     pub(crate) local: Option<SocketAddr>,
-    shared: Arc<Shared>,
+    shared: Arc<ConnectionState>,
 }
 
-struct Shared {
+struct ConnectionState {
     /// A request of it is worked on.
     is_busy: AtomicBool,
     is_given_up: AtomicBool,
@@ -148,16 +148,16 @@ impl Connection {
     }
 
     /// While it is there, a request is worked on.
-    pub(crate) fn work(&self) -> Working {
+    pub(crate) fn work(&self) -> WorkGuard {
         let was_busy = self.shared.is_busy.swap(true, Ordering::Relaxed);
-        Working { connection: self.clone(), was_busy }
+        WorkGuard { connection: self.clone(), was_busy }
     }
 
     /// While it is there, more of a request is waited for.
-    pub(crate) fn wait(&self) -> Working {
+    pub(crate) fn wait(&self) -> WorkGuard {
         self.note_progress();
         let was_busy = self.shared.is_busy.swap(false, Ordering::Relaxed);
-        Working { connection: self.clone(), was_busy }
+        WorkGuard { connection: self.clone(), was_busy }
     }
 }
 
@@ -169,12 +169,12 @@ impl Connected<IncomingStream<'_, LimitedListener>> for Connection {
 }
 
 /// Sets a connection back to what it was when it goes.
-pub(crate) struct Working {
+pub(crate) struct WorkGuard {
     connection: Connection,
     was_busy: bool,
 }
 
-impl Drop for Working {
+impl Drop for WorkGuard {
     fn drop(&mut self) {
         self.connection.note_progress();
         self.connection.shared.is_busy.store(self.was_busy, Ordering::Relaxed);
@@ -267,7 +267,7 @@ impl LimitedStream {
         }
     }
 
-    /// Whoever gives the connection up wakes its task by this.
+    /// Wakes the connection's task when it is to be given up.
     fn note_waker(&self, context: &Context<'_>) {
         let mut state = self.connection.state();
         match &mut state.waker {

@@ -1,6 +1,6 @@
-//! The HTTP door: `/healthz`, `/readyz`, `/metrics` and the JSON questions under `/v1`.
+//! The HTTP listener: `/healthz`, `/readyz`, `/metrics` and the JSON questions under `/v1`.
 //!
-//! Not for: anything that another door answers as well in another way (the engine does that).
+//! Not for: anything that another listener answers as well in another way (the engine does that).
 //!
 //! ```text
 //! listener ─ limit, clock ─> guard: length, token, time, count ─> route ─> JSON
@@ -52,7 +52,7 @@ use self::error::HttpError;
 use self::feeds::{Access, Uploads};
 use self::listen::{Connection, Connections, LimitedListener};
 pub use self::options::HttpOptions;
-use self::trust::Trusted;
+use self::trust::TrustPolicy;
 pub(crate) use self::trust::{is_host, is_origin};
 use crate::disk_watch;
 use crate::feeds::FeedConfig;
@@ -66,24 +66,24 @@ const REQUEST_TIME: Duration = Duration::from_secs(20);
 /// What `/metrics` is written in.
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How long connections may take to finish when the door stops.
+/// How long connections may take to finish when the listener stops.
 const FINISH_TIME: Duration = Duration::from_secs(2);
 
 /// Writes all metrics of the server as text.
 pub(crate) type RenderMetrics = Box<dyn Fn() -> Result<String, fmt::Error> + Send + Sync>;
 
-/// The running door.
-pub(crate) struct HttpDoor {
+/// The running listener.
+pub(crate) struct HttpListener {
     addresses: Vec<SocketAddr>,
     thread: RuntimeThread,
 }
 
 /// What every request sees.
-pub(crate) struct Door {
+pub(crate) struct HttpState {
     engine: Arc<Engine>,
     token: Option<String>,
     /// Whom it trusts without a token.
-    trusted: Trusted,
+    trusted: TrustPolicy,
     counters: Arc<HttpCounters>,
     metrics: RenderMetrics,
     /// A permit for each of [`SEARCHES`]. A search is started with one in hand: a request that
@@ -92,7 +92,7 @@ pub(crate) struct Door {
     uploads: Uploads,
 }
 
-impl HttpDoor {
+impl HttpListener {
     /// Starts answering at sockets that are bound.
     ///
     /// # Errors
@@ -104,22 +104,22 @@ impl HttpDoor {
         counters: Arc<HttpCounters>,
         metrics: RenderMetrics,
         sockets: &Sockets,
-    ) -> io::Result<HttpDoor> {
+    ) -> io::Result<HttpListener> {
         let listeners = sockets::listeners(sockets, Kind::Http, &options.listen)?;
         let addresses = listeners.iter().map(std::net::TcpListener::local_addr);
         let addresses = addresses.collect::<io::Result<_>>()?;
         let token = options.token.clone();
         let (hosts, origins) = (options.hosts.clone(), options.origins.clone());
-        let trusted = Trusted { hosts, origins };
+        let trusted = TrustPolicy { hosts, origins };
         let searches = Arc::new(Semaphore::new(SEARCHES));
         let uploads = Uploads::new(&engine, feeds);
-        let door = Door { engine, token, trusted, counters, metrics, searches, uploads };
-        let router = router(Arc::new(door));
+        let state = HttpState { engine, token, trusted, counters, metrics, searches, uploads };
+        let router = router(Arc::new(state));
         let connections = Connections::new(options.max_connections);
         let thread = RuntimeThread::start("whered-http", SEARCHES, FINISH_TIME, |stop| {
             serve(listeners, router, connections, stop)
         })?;
-        Ok(HttpDoor { addresses, thread })
+        Ok(HttpListener { addresses, thread })
     }
 
     /// Where it listens.
@@ -154,7 +154,7 @@ async fn serve(
         };
         let (router, mut stop) = (router.clone(), stop.clone());
         let stopped = async move {
-            // An error means that the door is gone, which is a stop too.
+            // An error means that the listener is gone, which is a stop too.
             let _ = stop.wait_for(|stop| *stop).await;
         };
         let service = router.into_make_service_with_connect_info::<Connection>();
@@ -163,7 +163,7 @@ async fn serve(
     while serving.join_next().await.is_some() {}
 }
 
-fn router(door: Arc<Door>) -> Router {
+fn router(state: Arc<HttpState>) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -202,13 +202,13 @@ fn router(door: Arc<Door>) -> Router {
                            /v1/rules/{name}/match and /v1/feeds/{feed}";
             HttpError::new(StatusCode::METHOD_NOT_ALLOWED, Some("method"), message)
         })
-        .layer(middleware::from_fn_with_state(Arc::clone(&door), guard))
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), guard))
         .layer(middleware::from_fn(work))
-        .with_state(door)
+        .with_state(state)
 }
 
 /// What holds for every request: limits, the token, the count.
-async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+async fn guard(State(state): State<Arc<HttpState>>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let route = route_of(path);
     let too_long =
@@ -216,7 +216,8 @@ async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
     let response = if too_long {
         let message = format!("path and query are longer than {URI_BYTES_MAX} bytes");
         HttpError::new(StatusCode::URI_TOO_LONG, None, message).into_response()
-    } else if let Err(refusal) = trust::check_form(&request).and_then(|()| admit(&door, &request)) {
+    } else if let Err(refusal) = trust::check_form(&request).and_then(|()| admit(&state, &request))
+    {
         if is_upload(route, &request) {
             body::drain(&mut request.into_body()).await;
         }
@@ -233,7 +234,7 @@ async fn guard(State(door): State<Arc<Door>>, request: Request, next: Next) -> R
             }
         }
     };
-    door.counters.add(route, response.status());
+    state.counters.add(route, response.status());
     response
 }
 
@@ -249,27 +250,27 @@ fn is_upload(route: &str, request: &Request) -> bool {
     route == "/v1/feeds/{feed}" && request.method() == Method::POST
 }
 
-/// Asks for the token: that of the door, or for some paths that of a feed. Without one the request
-/// must not come from a foreign web page, except that where a token is set, `/healthz` and
+/// Asks for the token: that of the listener, or for some paths that of a feed. Without one the
+/// request must not come from a foreign web page, except that where a token is set, `/healthz` and
 /// `/readyz` are open to everybody.
-fn admit(door: &Door, request: &Request) -> Result<(), HttpError> {
+fn admit(state: &HttpState, request: &Request) -> Result<(), HttpError> {
     let (path, headers) = (request.uri().path(), request.headers());
-    let access = door.uploads.access(request.method(), path, headers);
-    let has_token = door.token.as_ref().is_some_and(|token| has_token(token, headers));
-    let is_probe = door.token.is_some() && matches!(path, "/healthz" | "/readyz");
+    let access = state.uploads.access(request.method(), path, headers);
+    let has_token = state.token.as_ref().is_some_and(|token| has_token(token, headers));
+    let is_probe = state.token.is_some() && matches!(path, "/healthz" | "/readyz");
     if access == Access::Open || has_token || is_probe {
         return Ok(());
     }
-    if door.token.is_none() {
+    if state.token.is_none() {
         let connection = request.extensions().get::<ConnectInfo<Connection>>();
-        door.trusted.check(request, connection.and_then(|ConnectInfo(one)| one.local))?;
+        state.trusted.check(request, connection.and_then(|ConnectInfo(one)| one.local))?;
         if access == Access::AsElsewhere {
             return Ok(());
         }
     }
     let message = "the header 'Authorization: Bearer <token>' is missing or wrong";
     let is_wrong = access == Access::WithTokenOnly && headers.contains_key(header::AUTHORIZATION);
-    // Whoever is known but may not upload here has nothing to gain from another try.
+    // A known client that may not upload here has nothing to gain from another try.
     let status = if is_wrong { StatusCode::FORBIDDEN } else { StatusCode::UNAUTHORIZED };
     Err(HttpError::new(status, Some("Authorization"), message))
 }
@@ -317,8 +318,8 @@ fn is_same_secret(secret: &[u8], given: &[u8]) -> bool {
     secret.len() == given.len() && std::hint::black_box(differing) == 0
 }
 
-async fn healthz(State(door): State<Arc<Door>>) -> Response {
-    health(door.engine.generation().number(), door.engine.journal_poisoned())
+async fn healthz(State(state): State<Arc<HttpState>>) -> Response {
+    health(state.engine.generation().number(), state.engine.journal_poisoned())
 }
 
 fn health(generation: u64, poisoned: Option<String>) -> Response {
@@ -334,9 +335,9 @@ fn health(generation: u64, poisoned: Option<String>) -> Response {
 
 /// Whether writes and uploads are taken: unlike [`healthz`] it also says no while a disk is full,
 /// which no restart would mend.
-async fn readyz(State(door): State<Arc<Door>>) -> Response {
-    let generation = door.engine.generation().number();
-    match disk_watch::refusals(&door.engine).next() {
+async fn readyz(State(state): State<Arc<HttpState>>) -> Response {
+    let generation = state.engine.generation().number();
+    match disk_watch::refusals(&state.engine).next() {
         None => axum::Json(json!({ "status": "ready", "generation": generation })).into_response(),
         Some(refusal) => {
             let body = json!({
@@ -349,8 +350,8 @@ async fn readyz(State(door): State<Arc<Door>>) -> Response {
     }
 }
 
-async fn metrics(State(door): State<Arc<Door>>) -> Result<Response, HttpError> {
-    let text = (door.metrics)().map_err(|_| internal_error())?;
+async fn metrics(State(state): State<Arc<HttpState>>) -> Result<Response, HttpError> {
+    let text = (state.metrics)().map_err(|_| internal_error())?;
     Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
 }
 

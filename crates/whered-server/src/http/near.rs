@@ -21,7 +21,7 @@ use whered_engine::{Engine, Value};
 
 use super::error::HttpError;
 use super::query::Parameters;
-use super::{Door, json_response};
+use super::{HttpState, json_response};
 
 /// The most hits of one answer.
 pub(crate) const HITS_MAX: usize = 100_000;
@@ -53,7 +53,7 @@ struct ShownHit<'a> {
 
 /// Answers the route.
 pub(crate) async fn near(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     name: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
@@ -61,10 +61,10 @@ pub(crate) async fn near(
     let parameters = Parameters::read(&uri, &ALLOWED)?;
     let search = read_search(&parameters)?;
     let explain = parameters.switch("explain")?;
-    let engine = Arc::clone(&door.engine);
-    let permit = Arc::clone(&door.searches).acquire_owned().await;
+    let engine = Arc::clone(&state.engine);
+    let permit = Arc::clone(&state.searches).acquire_owned().await;
     let permit = permit.map_err(|_| super::internal_error())?;
-    // A search of a large area takes long; the door's thread goes on with other requests.
+    // A search of a large area takes long; the listener's thread goes on with other requests.
     let searched = tokio::task::spawn_blocking(move || {
         let answer = answer(&engine, &name, &search, explain);
         drop(permit);

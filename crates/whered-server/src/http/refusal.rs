@@ -2,8 +2,9 @@
 //!
 //! For: what the HTTP library refuses by itself (no HTTP at all, wrong lengths, headers or a URI
 //! beyond its limits). It answers with a bare status and offers no hook, so its bytes are
-//! recognised on their way out and given a body of the door's own form.
-//! Not for: the door's refusals, which have a body from the start; that is how they are told apart.
+//! recognised on their way out and given a body of the listener's own form.
+//! Not for: the listener's refusals, which have a body from the start; that is how they are told
+//! apart.
 
 /// The whole response to send instead, when these bytes are a refusal without a body. `head` is the
 /// beginning of what the client has sent.

@@ -26,7 +26,7 @@ use whered_engine::{Edition, Generation, NamedRuleset};
 
 use super::error::HttpError;
 use super::query::Parameters;
-use super::{Door, json_response};
+use super::{HttpState, json_response};
 use crate::rules;
 
 /// The most packets of one request.
@@ -35,9 +35,12 @@ const PACKETS_MAX: usize = 10_000;
 type Name = Result<Path<String>, PathRejection>;
 
 /// Answers the list.
-pub(crate) async fn list(State(door): State<Arc<Door>>, uri: Uri) -> Result<Response, HttpError> {
+pub(crate) async fn list(
+    State(state): State<Arc<HttpState>>,
+    uri: Uri,
+) -> Result<Response, HttpError> {
     Parameters::read(&uri, &[])?;
-    let generation = door.engine.generation();
+    let generation = state.engine.generation();
     let all: Vec<Value> =
         generation.rulesets().iter().map(|named| Value::Object(description(named))).collect();
     let body = json!({ "generation": generation.number(), "rulesets": all });
@@ -46,13 +49,13 @@ pub(crate) async fn list(State(door): State<Arc<Door>>, uri: Uri) -> Result<Resp
 
 /// Answers one description.
 pub(crate) async fn one(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     name: Name,
     uri: Uri,
 ) -> Result<Response, HttpError> {
     let Path(name) = name.map_err(|error| HttpError::bad_request("name", error.body_text()))?;
     Parameters::read(&uri, &[])?;
-    let generation = door.engine.generation();
+    let generation = state.engine.generation();
     let named = found(&generation, &name)?;
     let (rules, policy) = named.counts(false);
     let shown = |count: Counters| json!({ "packets": count.packets, "bytes": count.bytes });
@@ -65,7 +68,7 @@ pub(crate) async fn one(
 
 /// Answers which rules packets meet.
 pub(crate) async fn find(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     name: Name,
     uri: Uri,
     body: Result<Bytes, BytesRejection>,
@@ -77,9 +80,9 @@ pub(crate) async fn find(
     })?;
     let asked: Value =
         serde_json::from_slice(&body).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
-    let generation = door.engine.generation();
+    let generation = state.engine.generation();
     let edition = found(&generation, &name)?.edition();
-    let sets = door.engine.prefix_sets();
+    let sets = state.engine.prefix_sets();
     let answer: Value = match &asked {
         Value::Array(list) if list.len() > PACKETS_MAX => {
             return Err(wrong(format!("more than {PACKETS_MAX} packets")));

@@ -17,24 +17,27 @@ use whered_engine::ip::text::read as read_address;
 
 use super::error::HttpError;
 use super::query::Parameters;
-use super::{Door, json_response};
+use super::{HttpState, json_response};
 
 /// Answers the names.
-pub(crate) async fn list(State(door): State<Arc<Door>>, uri: Uri) -> Result<Response, HttpError> {
+pub(crate) async fn list(
+    State(state): State<Arc<HttpState>>,
+    uri: Uri,
+) -> Result<Response, HttpError> {
     Parameters::read(&uri, &[])?;
-    let body = json!({ "sets": door.engine.prefix_sets().names() });
+    let body = json!({ "sets": state.engine.prefix_sets().names() });
     Ok(json_response(body.to_string().into_bytes()))
 }
 
 /// Answers what a set consists of.
 pub(crate) async fn one(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     name: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
     let Path(name) = name.map_err(|error| HttpError::bad_request("name", error.body_text()))?;
     Parameters::read(&uri, &[])?;
-    let info = door.engine.prefix_sets().info(&name).ok_or_else(|| no_such(&name))?;
+    let info = state.engine.prefix_sets().info(&name).ok_or_else(|| no_such(&name))?;
     let body = json!({
         "set": name,
         "members": info.live,
@@ -53,7 +56,7 @@ pub(crate) async fn one(
 
 /// Answers the members that hold an address.
 pub(crate) async fn matches(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     name: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
@@ -65,8 +68,8 @@ pub(crate) async fn matches(
         HttpError::bad_request("addr", format!("'addr' is '{text}'; allowed: an IP address"))
     })?;
     let all = parameters.switch("all")?;
-    let now_millis = door.engine.now_millis();
-    let found = door.engine.prefix_sets().read(&name, |set| {
+    let now_millis = state.engine.now_millis();
+    let found = state.engine.prefix_sets().read(&name, |set| {
         if all {
             let mut found: Vec<Value> =
                 set.all_matches(address, now_millis).map(|found| member(&found)).collect();

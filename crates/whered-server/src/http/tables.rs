@@ -27,7 +27,7 @@ use whered_engine::tables::{Table, TableError};
 use super::error::HttpError;
 use super::ip::push_text;
 use super::query::Parameters;
-use super::{Door, json_response};
+use super::{HttpState, json_response};
 use crate::cells;
 
 /// Rows of a page when nothing is said, and at most.
@@ -49,10 +49,13 @@ enum Lines {
 }
 
 /// Answers the list.
-pub(crate) async fn list(State(door): State<Arc<Door>>, uri: Uri) -> Result<Response, HttpError> {
+pub(crate) async fn list(
+    State(state): State<Arc<HttpState>>,
+    uri: Uri,
+) -> Result<Response, HttpError> {
     Parameters::read(&uri, &[])?;
     let all: Vec<Value> =
-        door.engine.feeds().tables().iter().map(|table| describe(table)).collect();
+        state.engine.feeds().tables().iter().map(|table| describe(table)).collect();
     Ok(json_response(json!({ "tables": all }).to_string().into_bytes()))
 }
 
@@ -72,12 +75,12 @@ fn describe(table: &Table) -> Value {
 
 /// Answers rows.
 pub(crate) async fn rows(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     name: Name,
     uri: Uri,
 ) -> Result<Response, HttpError> {
     let parameters = Parameters::read(&uri, &["cursor", "count", "format"])?;
-    let table = found(&door.engine, name)?;
+    let table = found(&state.engine, name)?;
     let cursor = match parameters.text("cursor") {
         None => 0,
         Some(text) => text.parse().map_err(|_| {
@@ -234,13 +237,16 @@ impl HttpBody for RowsBody {
 }
 
 /// Answers one row.
-pub(crate) async fn row(State(door): State<Arc<Door>>, uri: Uri) -> Result<Response, HttpError> {
+pub(crate) async fn row(
+    State(state): State<Arc<HttpState>>,
+    uri: Uri,
+) -> Result<Response, HttpError> {
     Parameters::read(&uri, &[])?;
     // The path as it was sent: an escaped slash is a part of a key and no end of it.
     let mut parts = uri.path().split('/').skip(3);
     let name = unescaped(parts.next().unwrap_or_default())?;
     let name = String::from_utf8_lossy(&name);
-    let table = table(&door.engine, &name)?;
+    let table = table(&state.engine, &name)?;
     let parts = parts.skip(1).map(unescaped).collect::<Result<Vec<_>, _>>()?;
     let key = cells::read_key(table.schema(), &parts)
         .map_err(|message| HttpError::bad_request("key", message))?;
@@ -277,12 +283,12 @@ pub(super) fn unescaped(part: &str) -> Result<Vec<u8>, HttpError> {
 
 /// Answers the rows with the most of something.
 pub(crate) async fn top(
-    State(door): State<Arc<Door>>,
+    State(state): State<Arc<HttpState>>,
     name: Name,
     uri: Uri,
 ) -> Result<Response, HttpError> {
     let parameters = Parameters::read(&uri, &["column", "count", "order"])?;
-    let table = found(&door.engine, name)?;
+    let table = found(&state.engine, name)?;
     let column = parameters.text("column");
     let column =
         column.ok_or_else(|| HttpError::bad_request("column", "'column' is missing"))?.to_owned();
@@ -295,9 +301,9 @@ pub(crate) async fn top(
             return Err(HttpError::bad_request("order", message));
         }
     };
-    let permit = Arc::clone(&door.searches).acquire_owned().await;
+    let permit = Arc::clone(&state.searches).acquire_owned().await;
     let permit = permit.map_err(|_| super::internal_error())?;
-    // It looks at every row: the door's thread goes on with other requests.
+    // It looks at every row: the listener's thread goes on with other requests.
     let answered = tokio::task::spawn_blocking(move || {
         let answer = top_rows(&table, &column, count, descending);
         drop(permit);

@@ -26,7 +26,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Names and origins of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Trusted {
+pub(super) struct TrustPolicy {
     /// Names and addresses without ports.
     pub(super) hosts: Vec<String>,
     /// Such as `https://maps.example.com`.
@@ -118,7 +118,7 @@ pub(crate) fn is_origin(text: &str) -> bool {
     })
 }
 
-/// Checks what every request must have, whoever sends it.
+/// Checks what every request must have.
 ///
 /// # Errors
 /// 400 for a wrong `Host`, 501 for a `Transfer-Encoding` that is not `chunked` alone.
@@ -151,7 +151,7 @@ pub(super) fn check_form(request: &Request) -> Result<(), HttpError> {
     }
 }
 
-impl Trusted {
+impl TrustPolicy {
     /// Checks a request without a token that came to the address `local`.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use super::*;
 const LOCAL: &str = "127.0.0.1:8080";
 
 /// The status of a request with these headers, 200 if it is trusted.
-fn status_at(trusted: &Trusted, local: &str, target: &str, headers: &[(&str, &str)]) -> u16 {
+fn status_at(trusted: &TrustPolicy, local: &str, target: &str, headers: &[(&str, &str)]) -> u16 {
     let mut request = Request::builder().uri(target);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -21,7 +21,7 @@ fn status_at(trusted: &Trusted, local: &str, target: &str, headers: &[(&str, &st
 }
 
 fn status(headers: &[(&str, &str)]) -> u16 {
-    status_at(&Trusted::default(), LOCAL, "/v1/tables", headers)
+    status_at(&TrustPolicy::default(), LOCAL, "/v1/tables", headers)
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn without_a_token_host_must_be_a_loopback_name_or_the_listeners_address() {
     ] {
         assert_eq!(status(&[("host", foreign)]), 403, "{foreign}");
     }
-    let at = |local, host| status_at(&Trusted::default(), local, "/", &[("host", host)]);
+    let at = |local, host| status_at(&TrustPolicy::default(), local, "/", &[("host", host)]);
     assert_eq!(at("192.0.2.1:8080", "192.0.2.1:8080"), 200);
     assert_eq!(at("[::ffff:192.0.2.1]:8080", "192.0.2.1"), 200);
     assert_eq!(at("192.0.2.1:8080", "192.0.2.2:8080"), 403);
@@ -92,7 +92,7 @@ fn a_missing_a_second_or_a_malformed_host_is_400() {
 
 #[test]
 fn an_absolute_target_is_a_host_too() {
-    let at = |target, host| status_at(&Trusted::default(), LOCAL, target, &[("host", host)]);
+    let at = |target, host| status_at(&TrustPolicy::default(), LOCAL, target, &[("host", host)]);
     assert_eq!(at("http://localhost:8080/v1/tables", "localhost:8080"), 200);
     assert_eq!(at("http://evil.example/v1/tables", "localhost:8080"), 403);
     assert_eq!(at("http://localhost:8080/v1/tables", "evil.example"), 403);
@@ -142,7 +142,7 @@ fn without_a_token_only_none_and_same_origin_are_trusted_sites() {
 
 #[test]
 fn the_configuration_names_further_hosts_and_origins() {
-    let trusted = Trusted {
+    let trusted = TrustPolicy {
         hosts: vec!["maps.example.com".to_owned(), "192.0.2.9".to_owned()],
         origins: vec!["https://maps.example.com".to_owned()],
     };

@@ -1,14 +1,14 @@
 //! Sockets that a service manager has bound and passed on (`sd_listen_fds`, "socket activation").
 //!
 //! ```text
-//! LISTEN_PID = our number, LISTEN_FDS = n:  descriptors 3 .. 3+n ─> the door with that address
+//! LISTEN_PID = our number, LISTEN_FDS = n:  descriptors 3 .. 3+n ─> the listener with that address
 //! ```
 //! For: ports below 1024 without any privilege, and starts on the first question. Not for sockets
 //! that another process of ours hands over (`handover`), nor for binding (`sockets`).
 //!
-//! Invariants: names and order of descriptors mean nothing, each goes to the door that is
-//! configured to listen at its address; one that belongs to no door ends the start, because whoever
-//! uses it would wait for ever. Threads that have a socket each get copies of the one.
+//! Invariants: names and order of descriptors mean nothing, each goes to the listener that is
+//! configured to listen at its address; one that belongs to no listener ends the start, because
+//! whoever uses it would wait for ever. Threads that have a socket each get copies of the one.
 //! Cost: at the start only.
 
 use std::env;
@@ -21,7 +21,7 @@ use socket2::{SockRef, Type};
 
 use super::ListenOptions;
 use super::bind::prepare_udp;
-use super::sockets::{Belongs, Kind, Listening, Sockets};
+use super::sockets::{Kind, ListeningSocket, SocketKey, Sockets};
 
 /// The first descriptor that is passed.
 const FIRST: RawFd = 3;
@@ -31,7 +31,7 @@ const DESCRIPTORS_MAX: RawFd = 1024;
 /// The sockets that were passed to this process, if any were.
 ///
 /// # Errors
-/// One of them is none, or belongs to no door.
+/// One of them is none, or belongs to no listener.
 pub(crate) fn inherited(options: &ListenOptions) -> io::Result<Sockets> {
     let count = passed(env::var_os("LISTEN_PID"), env::var_os("LISTEN_FDS"));
     let mut descriptors = Vec::new();
@@ -68,12 +68,12 @@ fn copy_of(number: RawFd) -> io::Result<OwnedFd> {
     borrowed.try_clone_to_owned()
 }
 
-/// Gives each descriptor to its door.
+/// Gives each descriptor to its listener.
 fn assign(options: &ListenOptions, descriptors: Vec<OwnedFd>) -> io::Result<Sockets> {
     let mut sockets = Sockets::default();
     let mut dns: Vec<(Kind, String)> = Vec::new();
     for descriptor in descriptors {
-        let (kind, listen) = door_of(options, descriptor.as_fd())?;
+        let (kind, listen) = listener_of(options, descriptor.as_fd())?;
         let copies = match kind {
             Kind::Resp | Kind::RespTls => options.resp_threads,
             Kind::DnsUdp => options.dns_threads,
@@ -88,8 +88,8 @@ fn assign(options: &ListenOptions, descriptors: Vec<OwnedFd>) -> io::Result<Sock
             dns.push((kind, listen.clone()));
         }
         for _ in 0..copies.max(1) {
-            let belongs = Belongs { kind, number: 0, listen: listen.clone() };
-            sockets.add(Listening { belongs, socket: descriptor.try_clone()? });
+            let key = SocketKey { kind, number: 0, listen: listen.clone() };
+            sockets.add(ListeningSocket { key, socket: descriptor.try_clone()? });
         }
     }
     for (kind, listen) in &dns {
@@ -105,8 +105,8 @@ fn assign(options: &ListenOptions, descriptors: Vec<OwnedFd>) -> io::Result<Sock
     Ok(sockets)
 }
 
-/// The door that is configured for a socket's address, and how it is written there.
-fn door_of(options: &ListenOptions, descriptor: BorrowedFd<'_>) -> io::Result<(Kind, String)> {
+/// The listener that is configured for a socket's address, and how it is written there.
+fn listener_of(options: &ListenOptions, descriptor: BorrowedFd<'_>) -> io::Result<(Kind, String)> {
     let socket = SockRef::from(&descriptor);
     let (kind, address) = (socket.r#type()?, socket.local_addr()?);
     if let Some(path) = address.as_pathname() {
@@ -119,7 +119,7 @@ fn door_of(options: &ListenOptions, descriptor: BorrowedFd<'_>) -> io::Result<(K
     }
     let address =
         address.as_socket().ok_or_else(|| wrong("a socket is neither of IP nor of a path"))?;
-    let doors: [(Kind, Type, &[SocketAddr]); 5] = [
+    let listeners: [(Kind, Type, &[SocketAddr]); 5] = [
         (Kind::DnsUdp, Type::DGRAM, &options.dns),
         (Kind::DnsTcp, Type::STREAM, &options.dns),
         (Kind::Resp, Type::STREAM, &options.resp),
@@ -128,8 +128,8 @@ fn door_of(options: &ListenOptions, descriptor: BorrowedFd<'_>) -> io::Result<(K
     ];
     let is_it =
         |(_, of, listen): &&(Kind, Type, &[SocketAddr])| *of == kind && listen.contains(&address);
-    match doors.iter().find(is_it) {
-        Some((door, ..)) => Ok((*door, address.to_string())),
+    match listeners.iter().find(is_it) {
+        Some((listener, ..)) => Ok((*listener, address.to_string())),
         None => {
             let of = if kind == Type::DGRAM { "UDP" } else { "TCP" };
             Err(wrong(&format!("no door is configured for {of} {address}")))

@@ -55,9 +55,9 @@ pub(super) fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// An error with the door and the address that it is about.
-pub(super) fn with_address(door: &str, address: SocketAddr, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{door} cannot listen on {address}: {error}"))
+/// An error with the listener and the address that it is about.
+pub(super) fn with_address(listener: &str, address: SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{listener} cannot listen on {address}: {error}"))
 }
 
 /// One listening socket that shares its port with those of the other threads.

@@ -1,9 +1,9 @@
-//! File descriptors: enough of them for every connection that the doors may take, or fewer
+//! File descriptors: enough of them for every connection that the listeners may take, or fewer
 //! connections.
 //!
 //! For: a journal that can always be extended. A connection is a descriptor, and so is a segment
 //! of the journal: clients that use up all descriptors would make everybody's writes fail.
-//! Not for: who gets a connection (the doors count those themselves).
+//! Not for: who gets a connection (the listeners count those themselves).
 //!
 //! ```text
 //! 0                                                            the process's limit

@@ -1,8 +1,8 @@
 //! Sockets and what belongs to them before anything is served: binding, socket activation, limits
 //! of file descriptors, handing over to another process, dropping privileges.
 //!
-//! Not for: what comes in through the sockets (`resp`, `http`, `dns`), nor the configuration:
-//! whoever starts the server says by [`ListenOptions`] what is needed.
+//! Not for: what comes in through the sockets (`resp`, `http`, `dns`), nor the configuration: the
+//! caller says by [`ListenOptions`] what is needed.
 //!
 //! ```text
 //! ListenOptions ─┬─ activation: passed by a service manager ─┐
@@ -24,7 +24,7 @@ pub(crate) use bind::STOP_LATENCY;
 pub use bind::{UnixSocketOptions, bind_udp};
 pub(crate) use descriptors::{ConnectionLimits, fit_connections};
 pub use handover::Successor;
-pub(crate) use handover::{Handed, Predecessor, Speaks, Waiting};
+pub(crate) use handover::{HandoverState, Predecessor, Speaks, SuccessorListener};
 pub use privileges::ProcessUser;
 pub(crate) use privileges::become_user;
 pub(crate) use sockets::{Kind, Sockets, address_of, by_thread, listeners};

@@ -1,18 +1,19 @@
-//! The listening sockets of all doors: bound at the start, or handed over by the process before.
+//! The listening sockets of all listeners: bound at the start, or handed over by the process
+//! before.
 //!
 //! For: one place that binds, so that it can be done before privileges are dropped and given to a
-//! successor. Not for: what comes in through them (the doors), how they are handed over
+//! successor. Not for: what comes in through them (the listeners), how they are handed over
 //! (`handover`).
 //!
 //! ```text
-//! (door, configured address, which of that address) ─> sockets: one, or as many as threads
+//! (listener, configured address, which of that address) ─> sockets: one, or as many as threads
 //!      dns-udp 127.0.0.1:53 0   s s s      a socket for each thread, all of one port
 //!      dns-tcp 127.0.0.1:53 0   s          one, whose connections one thread takes
 //! ```
 //!
-//! Invariants: what a door gets are copies of descriptors; the socket and what waits in it live as
-//! long as any process has a copy. A socket that was handed over is used even when there are fewer
-//! threads now: closing it would lose what waits in it.
+//! Invariants: what a listener gets are copies of descriptors; the socket and what waits in it live
+//! as long as any process has a copy. A socket that was handed over is used even when there are
+//! fewer threads now: closing it would lose what waits in it.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -58,7 +59,7 @@ impl Kind {
 
 /// Where a socket belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Belongs {
+pub(crate) struct SocketKey {
     pub(crate) kind: Kind,
     /// Which of those that are configured alike: with port 0 there may be several.
     pub(crate) number: usize,
@@ -68,18 +69,18 @@ pub(crate) struct Belongs {
 
 /// One listening socket.
 #[derive(Debug)]
-pub(crate) struct Listening {
-    pub(crate) belongs: Belongs,
+pub(crate) struct ListeningSocket {
+    pub(crate) key: SocketKey,
     pub(crate) socket: OwnedFd,
 }
 
 /// All listening sockets of a server.
 #[derive(Debug, Default)]
-pub(crate) struct Sockets(Vec<Listening>);
+pub(crate) struct Sockets(Vec<ListeningSocket>);
 
 impl Sockets {
     /// A socket that was handed over.
-    pub(crate) fn add(&mut self, listening: Listening) {
+    pub(crate) fn add(&mut self, listening: ListeningSocket) {
         self.0.push(listening);
     }
 
@@ -89,42 +90,42 @@ impl Sockets {
     }
 
     /// Every socket.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Listening> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ListeningSocket> {
         self.0.iter()
     }
 
     /// The sockets of a configuration: what was handed over for it, and the rest bound anew.
     ///
     /// # Errors
-    /// An address that cannot be bound, with its door.
+    /// An address that cannot be bound, with its listener.
     pub(crate) fn open(options: &ListenOptions, handed: Sockets) -> io::Result<Sockets> {
-        let mut opening = Opening { handed, opened: Sockets::default() };
-        let (threads, shared) = (options.resp_threads.max(1), Shared::NotWithOthers);
+        let mut opening = SocketOpener { handed, opened: Sockets::default() };
+        let (threads, shared) = (options.resp_threads.max(1), PortSharing::NotWithOthers);
         opening.resp(Kind::Resp, &options.resp, threads, shared)?;
         opening.resp(Kind::RespTls, &options.resp_tls, threads, shared)?;
         let unix = options.resp_unix.as_ref();
-        opening.resp_unix(unix).map_err(|error| in_door("RESP", &error))?;
+        opening.resp_unix(unix).map_err(|error| with_listener("RESP", &error))?;
         opening.dns(&options.dns, options.dns_threads)?;
         for (number, address) in numbered(&options.http) {
-            let belongs = of_address(Kind::Http, number, address);
-            if !opening.take(&belongs) {
+            let key = of_address(Kind::Http, number, address);
+            if !opening.take(&key) {
                 let socket = bind::bind_tcp(address)
                     .map_err(|error| bind::with_address("HTTP", address, &error))?;
-                opening.keep(&belongs, socket.into());
+                opening.keep(&key, socket.into());
             }
         }
         Ok(opening.opened)
     }
 
-    /// The sockets of a RESP door alone. Its ports may be another process's, too.
+    /// The sockets of a RESP listener alone. Its ports may be another process's, too.
     ///
     /// # Errors
     /// An address that cannot be bound.
     pub(crate) fn open_shared(options: &ListenOptions) -> io::Result<Sockets> {
-        let mut opening = Opening { handed: Sockets::default(), opened: Sockets::default() };
+        let mut opening = SocketOpener { handed: Sockets::default(), opened: Sockets::default() };
         let threads = options.resp_threads.max(1);
-        opening.resp(Kind::Resp, &options.resp, threads, Shared::WithOthers)?;
-        opening.resp(Kind::RespTls, &options.resp_tls, threads, Shared::WithOthers)?;
+        opening.resp(Kind::Resp, &options.resp, threads, PortSharing::WithOthers)?;
+        opening.resp(Kind::RespTls, &options.resp_tls, threads, PortSharing::WithOthers)?;
         opening.resp_unix(options.resp_unix.as_ref())?;
         Ok(opening.opened)
     }
@@ -146,50 +147,50 @@ impl Sockets {
         self.copies(&of_path(path))
     }
 
-    fn copies(&self, belongs: &Belongs) -> io::Result<Vec<OwnedFd>> {
-        let own = self.0.iter().filter(|one| one.belongs == *belongs);
+    fn copies(&self, key: &SocketKey) -> io::Result<Vec<OwnedFd>> {
+        let own = self.0.iter().filter(|one| one.key == *key);
         own.map(|one| one.socket.try_clone()).collect()
     }
 }
 
 /// Sockets that are being opened.
-struct Opening {
+struct SocketOpener {
     handed: Sockets,
     opened: Sockets,
 }
 
 /// Whether another process may listen at a port that this one's threads share.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Shared {
+enum PortSharing {
     WithOthers,
     NotWithOthers,
 }
 
-impl Opening {
+impl SocketOpener {
     fn resp(
         &mut self,
         kind: Kind,
         listen: &[SocketAddr],
         threads: usize,
-        shared: Shared,
+        shared: PortSharing,
     ) -> io::Result<()> {
         for (number, address) in numbered(listen) {
-            let belongs = of_address(kind, number, address);
-            let alone = shared == Shared::NotWithOthers;
-            if !self.take(&belongs) && alone {
+            let key = of_address(kind, number, address);
+            let alone = shared == PortSharing::NotWithOthers;
+            if !self.take(&key) && alone {
                 // Threads share their port, which would let a second server share it as well:
                 // binding it alone first fails when anybody is there.
                 let bound = bind::bind_tcp(address);
                 drop(bound.map_err(|error| bind::with_address("RESP", address, &error))?);
             }
-            while self.opened.count(&belongs) < threads {
-                let bound = self.opened.address(&belongs).unwrap_or(address);
+            while self.opened.count(&key) < threads {
+                let bound = self.opened.address(&key).unwrap_or(address);
                 let socket = bind::bind_tcp_shared(bound);
                 let socket = match alone {
-                    true => socket.map_err(|error| in_door("RESP", &error))?,
+                    true => socket.map_err(|error| with_listener("RESP", &error))?,
                     false => socket?,
                 };
-                self.keep(&belongs, socket.into());
+                self.keep(&key, socket.into());
             }
         }
         Ok(())
@@ -197,9 +198,9 @@ impl Opening {
 
     fn resp_unix(&mut self, options: Option<&UnixSocketOptions>) -> io::Result<()> {
         if let Some(options) = options {
-            let belongs = of_path(&options.path);
-            if !self.take(&belongs) {
-                self.keep(&belongs, bind::bind_unix(options)?);
+            let key = of_path(&options.path);
+            if !self.take(&key) {
+                self.keep(&key, bind::bind_unix(options)?);
             }
         }
         Ok(())
@@ -225,27 +226,27 @@ impl Opening {
     }
 
     /// Takes what was handed over for this; whether there is anything.
-    fn take(&mut self, belongs: &Belongs) -> bool {
+    fn take(&mut self, key: &SocketKey) -> bool {
         let handed = std::mem::take(&mut self.handed.0);
-        let (own, others) = handed.into_iter().partition(|one| one.belongs == *belongs);
+        let (own, others) = handed.into_iter().partition(|one| one.key == *key);
         self.handed.0 = others;
         self.opened.0.extend(own);
-        self.opened.count(belongs) > 0
+        self.opened.count(key) > 0
     }
 
-    fn keep(&mut self, belongs: &Belongs, socket: OwnedFd) {
-        self.opened.add(Listening { belongs: belongs.clone(), socket });
+    fn keep(&mut self, key: &SocketKey, socket: OwnedFd) {
+        self.opened.add(ListeningSocket { key: key.clone(), socket });
     }
 }
 
 impl Sockets {
-    fn count(&self, belongs: &Belongs) -> usize {
-        self.0.iter().filter(|one| one.belongs == *belongs).count()
+    fn count(&self, key: &SocketKey) -> usize {
+        self.0.iter().filter(|one| one.key == *key).count()
     }
 
     /// Where the sockets of this are bound: with port 0 that is told by the first one.
-    fn address(&self, belongs: &Belongs) -> Option<SocketAddr> {
-        let first = self.0.iter().find(|one| one.belongs == *belongs)?;
+    fn address(&self, key: &SocketKey) -> Option<SocketAddr> {
+        let first = self.0.iter().find(|one| one.key == *key)?;
         address_of(first.socket.as_fd()).ok()
     }
 }
@@ -259,7 +260,7 @@ pub(crate) fn address_of(socket: BorrowedFd<'_>) -> io::Result<SocketAddr> {
     address.as_socket().ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))
 }
 
-/// The listeners of a door whose addresses have one each.
+/// The listeners of a listener whose addresses have one each.
 ///
 /// # Errors
 /// As [`Sockets::of`].
@@ -286,8 +287,8 @@ pub(crate) fn by_thread<S: From<OwnedFd>>(
     by_thread
 }
 
-fn in_door(door: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{door} {error}"))
+fn with_listener(listener: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{listener} {error}"))
 }
 
 /// Each address with how many like it stand before it.
@@ -298,10 +299,10 @@ fn numbered(listen: &[SocketAddr]) -> impl Iterator<Item = (usize, SocketAddr)> 
     listen.iter().enumerate().map(number)
 }
 
-fn of_address(kind: Kind, number: usize, address: SocketAddr) -> Belongs {
-    Belongs { kind, number, listen: address.to_string() }
+fn of_address(kind: Kind, number: usize, address: SocketAddr) -> SocketKey {
+    SocketKey { kind, number, listen: address.to_string() }
 }
 
-fn of_path(path: &Path) -> Belongs {
-    Belongs { kind: Kind::RespUnix, number: 0, listen: path.to_string_lossy().into_owned() }
+fn of_path(path: &Path) -> SocketKey {
+    SocketKey { kind: Kind::RespUnix, number: 0, listen: path.to_string_lossy().into_owned() }
 }

@@ -19,7 +19,7 @@ pub(super) const QUIET: Duration = Duration::from_millis(100);
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What is at a path: a file's state, or `None` where there is no file to be seen.
-pub(super) type Seen = Option<FileState>;
+pub(super) type ObservedState = Option<FileState>;
 
 /// What is to be done after a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,14 +34,14 @@ pub(super) enum Step {
 #[derive(Debug, Default)]
 pub(super) struct Candidate {
     /// The state that was seen last, since when it is so, and since when it is not what serves.
-    pending: Option<(Seen, Instant, Instant)>,
+    pending: Option<(ObservedState, Instant, Instant)>,
     /// The state that was tried last and refused.
-    refused: Option<Seen>,
+    refused: Option<ObservedState>,
 }
 
 impl Candidate {
     /// Takes what was seen; `serving` is the state of the file that serves.
-    pub(super) fn look(&mut self, seen: Seen, serving: FileState, now: Instant) -> Step {
+    pub(super) fn look(&mut self, seen: ObservedState, serving: FileState, now: Instant) -> Step {
         if seen == Some(serving) {
             *self = Candidate::default();
             return Step::Nothing;
@@ -64,7 +64,7 @@ impl Candidate {
     }
 
     /// What was tried last was refused; it is not tried again until it changes.
-    pub(super) fn refuse(&mut self, tried: Seen) {
+    pub(super) fn refuse(&mut self, tried: ObservedState) {
         self.pending = None;
         self.refused = Some(tried);
     }

@@ -14,7 +14,7 @@
 //! second. A look is one `stat` for each database. A state that is new is tried when it has been
 //! the same for a while ([`candidate`]).
 //!
-//! Concurrency: one load at a time; the builder shares the cores with the doors and gives way.
+//! Concurrency: one load at a time; the builder shares the cores with the listeners and gives way.
 
 mod candidate;
 mod folders;

@@ -1,7 +1,7 @@
 //! Building a generation at the lowest priority: lookups have the cores first.
 //!
-//! Not for: the threads of the doors. A load goes on under any load, slowly, and takes whole cores
-//! that nobody wants.
+//! Not for: the threads of the listeners. A load goes on under any load, slowly, and takes whole
+//! cores that nobody wants.
 
 use whered_engine::{Priority, lower_priority};
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::AccessKind};
 use whered_engine::{Engine, FileState, Generation, ReloadFailure, ReloadMode};
 
-use super::candidate::{Candidate, Seen, Step};
+use super::candidate::{Candidate, ObservedState, Step};
 use super::{Message, Name, folders};
 
 /// How often `poll` looks.
@@ -29,7 +29,7 @@ pub(super) struct Watcher {
     engine: Arc<Engine>,
     jobs: Sender<Name>,
     messages: Sender<Message>,
-    files: BTreeMap<(Name, usize), Watched>,
+    files: BTreeMap<(Name, usize), WatchedFile>,
     /// `None` where the system has no more of it: the databases are looked at every second.
     system: Option<RecommendedWatcher>,
     /// The folders that are watched, with what tells a new folder of the same name.
@@ -40,7 +40,7 @@ pub(super) struct Watcher {
 }
 
 /// What a generation says about one file.
-struct Served {
+struct ServedFile {
     name: Name,
     /// Which file of that name it is.
     number: usize,
@@ -50,10 +50,10 @@ struct Served {
 }
 
 /// Every file that a generation was read from.
-fn served(generation: &Generation) -> Vec<Served> {
+fn served(generation: &Generation) -> Vec<ServedFile> {
     let databases = generation.databases().iter().flat_map(|named| {
         let states = std::iter::once(&named.file).chain(&named.further_files);
-        named.source.paths().zip(states).enumerate().map(|(number, (path, state))| Served {
+        named.source.paths().zip(states).enumerate().map(|(number, (path, state))| ServedFile {
             name: Name::Database(named.name.clone()),
             number,
             path: path.clone(),
@@ -63,7 +63,7 @@ fn served(generation: &Generation) -> Vec<Served> {
     });
     let rulesets = generation.rulesets().iter().filter_map(|named| {
         let file = named.file.as_ref()?;
-        Some(Served {
+        Some(ServedFile {
             name: Name::Ruleset(named.name.clone()),
             number: 0,
             path: file.source.path.clone(),
@@ -75,11 +75,11 @@ fn served(generation: &Generation) -> Vec<Served> {
 }
 
 /// One file.
-struct Watched {
+struct WatchedFile {
     candidate: Candidate,
     due: Instant,
     /// What was seen when it was given to the builder; `None` once that has ended.
-    tried: Option<Seen>,
+    tried: Option<ObservedState>,
 }
 
 impl Watcher {
@@ -126,12 +126,12 @@ impl Watcher {
         for named in &served {
             if named.reload != ReloadMode::Off {
                 let key = (named.name.clone(), named.number);
-                let file = known.remove(&key).unwrap_or_else(|| Watched {
+                let file = known.remove(&key).unwrap_or_else(|| WatchedFile {
                     candidate: Candidate::default(),
                     due: Instant::now(),
                     tried: None,
                 });
-                self.files.insert(key, Watched { due: Instant::now(), ..file });
+                self.files.insert(key, WatchedFile { due: Instant::now(), ..file });
             }
         }
         self.watch_folders(&served);
@@ -167,7 +167,7 @@ impl Watcher {
             let seen = FileState::of(&named.path).ok();
             file.due = match file.candidate.look(seen, named.state, now) {
                 Step::Nothing => regularly,
-                // Whoever polls looks once a second and no more.
+                // A polled file is looked at once a second and no more.
                 Step::LookAt(at) => {
                     if is_told {
                         at.min(regularly)
@@ -202,7 +202,7 @@ impl Watcher {
                         Name::Ruleset(name) => generation.ruleset(name).map(|n| n.compile_time),
                     };
                     let milliseconds = time.unwrap_or_default().as_millis();
-                    let Served { path, state, .. } = found;
+                    let ServedFile { path, state, .. } = found;
                     tracing::info!(
                         "{name} loaded anew in {milliseconds} ms as generation {number}: {} \
                          ({state})",
@@ -231,7 +231,7 @@ impl Watcher {
     }
 
     /// Watches the folders that lead to the files now, and those only.
-    fn watch_folders(&mut self, served: &[Served]) {
+    fn watch_folders(&mut self, served: &[ServedFile]) {
         let told = served.iter().filter(|named| named.reload == ReloadMode::Notify);
         let wanted: BTreeMap<PathBuf, (u64, u64)> = told
             .flat_map(|named| folders::on_the_way(&named.path))

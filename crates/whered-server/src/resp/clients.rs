@@ -2,12 +2,12 @@
 //! it.
 //!
 //! For: `CLIENT LIST` and `CLIENT KILL`, and the letter boxes that published messages lie in until
-//! their connection has its turn.
+//! their connection has its time slice.
 //! Not for: what a connection's own commands know (`session`), nor channels (`pubsub`).
 //!
 //! ```text
 //! publisher's thread                              subscriber's thread
-//!   post(message) ──> box [m1 m2 m3] ──────────────> take() in its turn ──> output
+//!   post(message) ──> box [m1 m2 m3] ──────────────> take() in its time slice ──> output
 //!                      └─ first one in: Signal::call(place) wakes the worker
 //! ```
 //!
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::signal::Signal;
+use super::notifier::Notifier;
 
 /// A message as its subscribers get it, without the first byte, which is `*` or `>`.
 pub(crate) type Message = Arc<[u8]>;
@@ -48,8 +48,8 @@ pub(crate) struct Origin {
     pub(crate) local: String,
     /// The worker's number and its connection index.
     pub(crate) worker: usize,
-    pub(crate) place: usize,
-    pub(crate) signal: Arc<Signal>,
+    pub(crate) index: usize,
+    pub(crate) notifier: Arc<Notifier>,
 }
 
 /// All open connections by id.
@@ -77,8 +77,8 @@ impl Clients {
             input_size: AtomicUsize::new(0),
             killed: AtomicBool::new(false),
             flooded: AtomicBool::new(false),
-            words: Mutex::default(),
-            post: Mutex::default(),
+            info: Mutex::default(),
+            mailbox: Mutex::default(),
         });
         self.lock().insert(client.id, Arc::clone(&client));
         client
@@ -120,26 +120,26 @@ pub(crate) struct Client {
     queued: AtomicUsize,
     killed: AtomicBool,
     flooded: AtomicBool,
-    words: Mutex<Words>,
-    post: Mutex<Post>,
+    info: Mutex<ClientInfo>,
+    mailbox: Mutex<Mailbox>,
 }
 
-/// What a connection is called.
+/// What `CLIENT LIST` shows of a client: its names, its library, its last command.
 #[derive(Clone)]
-pub(crate) struct Words {
+pub(crate) struct ClientInfo {
     /// The name that `CLIENT SETNAME` has given; empty when there is none.
     pub(crate) name: Vec<u8>,
     /// What `CLIENT SETINFO` has told.
     pub(crate) lib_name: Vec<u8>,
     pub(crate) lib_version: Vec<u8>,
     pub(crate) user: Arc<str>,
-    /// The name of the last command of the last turn.
+    /// The name of the last command of the last time slice.
     pub(crate) command: &'static str,
 }
 
-impl Default for Words {
-    fn default() -> Words {
-        Words {
+impl Default for ClientInfo {
+    fn default() -> ClientInfo {
+        ClientInfo {
             name: Vec::new(),
             lib_name: Vec::new(),
             lib_version: Vec::new(),
@@ -150,27 +150,27 @@ impl Default for Words {
 }
 
 #[derive(Default)]
-struct Post {
+struct Mailbox {
     waiting: VecDeque<Message>,
     size_bytes: usize,
 }
 
 impl Client {
-    /// What it is called now.
-    pub(crate) fn words(&self) -> Words {
-        self.lock_words().clone()
+    /// Its present names, library and last command.
+    pub(crate) fn info(&self) -> ClientInfo {
+        self.lock_info().clone()
     }
 
-    /// Changes what it is called.
-    pub(crate) fn set_words(&self, change: impl FnOnce(&mut Words)) {
-        change(&mut self.lock_words());
+    /// Changes its names.
+    pub(crate) fn set_info(&self, change: impl FnOnce(&mut ClientInfo)) {
+        change(&mut self.lock_info());
     }
 
     /// Notes that the connection has executed commands.
     pub(crate) fn note(&self, command: &'static str, now: Instant) {
         let seconds = now.saturating_duration_since(self.connected).as_secs();
         self.active_seconds.store(seconds, Ordering::Relaxed);
-        self.lock_words().command = command;
+        self.lock_info().command = command;
     }
 
     /// How many commands wait for `EXEC`; `None` outside a transaction.
@@ -199,55 +199,55 @@ impl Client {
         self.killed.load(Ordering::Acquire)
     }
 
-    /// Whether more was posted than it may hold.
+    /// Whether more was sent to it than it may hold.
     pub(crate) fn is_flooded(&self) -> bool {
         self.flooded.load(Ordering::Acquire)
     }
 
-    /// Puts a message into its box. A box with more than `limit_bytes` ends the connection.
-    pub(crate) fn post(&self, message: &Message, limit_bytes: usize) {
-        let mut post = self.lock_post();
+    /// Puts a message into its mailbox. A mailbox with more than `limit_bytes` ends the connection.
+    pub(crate) fn deliver(&self, message: &Message, limit_bytes: usize) {
+        let mut mailbox = self.lock_mailbox();
         if self.is_flooded() {
             return;
         }
-        post.size_bytes += message.len() + MESSAGE_OVERHEAD_BYTES;
-        if post.size_bytes > limit_bytes {
-            *post = Post::default();
+        mailbox.size_bytes += message.len() + MESSAGE_OVERHEAD_BYTES;
+        if mailbox.size_bytes > limit_bytes {
+            *mailbox = Mailbox::default();
             self.flooded.store(true, Ordering::Release);
         } else {
-            post.waiting.push_back(Arc::clone(message));
+            mailbox.waiting.push_back(Arc::clone(message));
         }
-        let first = post.waiting.len() <= 1;
-        drop(post);
+        let first = mailbox.waiting.len() <= 1;
+        drop(mailbox);
         if first {
             self.call();
         }
     }
 
-    /// Gives the messages that have come, up to about so many bytes, and whether more are there.
-    pub(crate) fn take_post(&self, room_bytes: usize, mut each: impl FnMut(&Message)) -> bool {
-        let mut post = self.lock_post();
+    /// Gives the messages that have come, up to about `room_bytes`, and whether more are there.
+    pub(crate) fn take_messages(&self, room_bytes: usize, mut each: impl FnMut(&Message)) -> bool {
+        let mut mailbox = self.lock_mailbox();
         let mut taken = 0;
         while taken < room_bytes
-            && let Some(message) = post.waiting.pop_front()
+            && let Some(message) = mailbox.waiting.pop_front()
         {
-            post.size_bytes -= message.len() + MESSAGE_OVERHEAD_BYTES;
+            mailbox.size_bytes -= message.len() + MESSAGE_OVERHEAD_BYTES;
             taken += message.len();
             each(&message);
         }
-        !post.waiting.is_empty()
+        !mailbox.waiting.is_empty()
     }
 
-    /// Wakes the connection's worker, which gives it a turn.
+    /// Wakes the connection's worker, which gives it a time slice.
     pub(crate) fn call(&self) {
-        self.origin.signal.call(self.origin.place, self.id);
+        self.origin.notifier.call(self.origin.index, self.id);
     }
 
-    fn lock_words(&self) -> MutexGuard<'_, Words> {
-        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_info(&self) -> MutexGuard<'_, ClientInfo> {
+        self.info.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn lock_post(&self) -> MutexGuard<'_, Post> {
-        self.post.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_mailbox(&self) -> MutexGuard<'_, Mailbox> {
+        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,9 +3,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the door has done so far; read for metrics and `INFO`.
+/// What the listener has done so far; read for metrics and `INFO`.
 ///
-/// Workers add to it once a turn, so that it lags a moment behind under load.
+/// Workers add to it once a time slice, so that it lags a moment behind under load.
 #[derive(Debug, Default)]
 pub struct RespCounters {
     /// Connections that are open now.

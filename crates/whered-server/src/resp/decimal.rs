@@ -68,7 +68,7 @@ impl Decimal {
         Decimal::ten_thousandths(ten_thousandths(value))
     }
 
-    /// So many ten-thousandths, as a distance.
+    /// A number of ten-thousandths, as a distance.
     #[inline]
     pub(super) fn ten_thousandths(scaled: u64) -> Decimal {
         let mut decimal = Decimal::empty();

@@ -8,9 +8,9 @@
 //! Invariant: it grows with what has arrived, never with what was announced. What lies behind
 //! `end` is initialised room.
 
-/// What one turn reads at least, when there is so much.
+/// What one time slice reads at least, when there is so much.
 const READ_BYTES: usize = 16 * 1024;
-/// The most that one turn reads.
+/// The most that one time slice reads.
 const READ_LIMIT_BYTES: usize = 1024 * 1024;
 
 /// Bytes received and not used up: `bytes[start..end]`.
@@ -37,12 +37,12 @@ impl Input {
         self.bytes.len()
     }
 
-    /// So many bytes of the room have been filled.
+    /// Notes that `count` bytes of the buffer were filled.
     pub(super) fn received(&mut self, count: usize) {
         self.end += count;
     }
 
-    /// So many bytes are used up.
+    /// Notes that `count` bytes were used up.
     pub(super) fn used(&mut self, count: usize) {
         self.start += count;
     }

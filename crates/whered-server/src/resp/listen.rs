@@ -33,7 +33,7 @@ pub(crate) enum Listener {
 }
 
 /// A connection that was just accepted.
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedConnection {
     pub(crate) stream: Stream,
     pub(crate) transport: Transport,
     /// `address:port`, or `path:0`.
@@ -46,23 +46,23 @@ impl Listener {
     ///
     /// # Errors
     /// `WouldBlock` when there is none; otherwise the system's.
-    pub(crate) fn accept(&self, keepalive_seconds: u64) -> io::Result<Accepted> {
+    pub(crate) fn accept(&self, keepalive_seconds: u64) -> io::Result<AcceptedConnection> {
         match self {
             Listener::Tcp(listener) => {
                 let (socket, address, local) = accept_tcp(listener, keepalive_seconds)?;
                 let stream = Stream::Tcp(socket);
-                Ok(Accepted { stream, transport: Transport::Tcp, address, local })
+                Ok(AcceptedConnection { stream, transport: Transport::Tcp, address, local })
             }
             Listener::Tls(listener, config) => {
                 let (socket, address, local) = accept_tcp(listener, keepalive_seconds)?;
                 let stream = Stream::tls(socket, config)?;
-                Ok(Accepted { stream, transport: Transport::Tls, address, local })
+                Ok(AcceptedConnection { stream, transport: Transport::Tls, address, local })
             }
             Listener::Unix(listener, path) => {
                 let (socket, _) = listener.accept()?;
                 let address = format!("{}:0", path.display());
                 let (stream, local) = (Stream::Unix(socket), address.clone());
-                Ok(Accepted { stream, transport: Transport::Unix, address, local })
+                Ok(AcceptedConnection { stream, transport: Transport::Unix, address, local })
             }
         }
     }

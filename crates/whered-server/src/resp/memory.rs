@@ -1,9 +1,9 @@
-//! How much memory is in use, for `maxmemory`: one figure for all doors, cached.
+//! How much memory is in use, for `maxmemory`: one figure for all listeners, cached.
 //!
 //! The figure is the engine's account (keys, prefix sets, databases, what waits for the disk) and
 //! the buffers of clients. It follows every write at once, which the process's resident memory
 //! does not: that one is told beside it. Adding it up costs a microsecond or so, so it is added up
-//! again only when it is older than `FRESH`, by whoever asks first.
+//! again only when it is older than `FRESH`, by the first caller.
 //!
 //! At the same time: any thread may ask; one of them adds up, the others take the last value.
 

@@ -1,6 +1,6 @@
-//! The RESP door: Redis clients over TCP, TLS and a Unix socket.
+//! The RESP listener: Redis clients over TCP, TLS and a Unix socket.
 //!
-//! For: the listeners and threads of the door, and its start and stop.
+//! For: the listeners and threads of the listener, and its start and stop.
 //! Not for: what the data are (`whered-engine`), replication, persistence.
 //!
 //! How bytes flow:
@@ -16,7 +16,7 @@
 //!  clients     held replies                              bytes
 //! ```
 //!
-//! To follow a command, start at `connection::Connection::turn`.
+//! To follow a command, start at `connection::Connection::work`.
 //!
 //! Invariants: no thread waits for a client, nor for a write's fdatasync; a reply to a write
 //! leaves after the write is durable; every buffer has a limit.
@@ -25,31 +25,31 @@
 //! At the same time: each thread serves its own connections; what they share is the engine and
 //! what `session::Shared` lists, each part with its own short lock or atomics.
 
+mod background;
 mod clients;
 mod commands;
 mod connection;
 mod counters;
 mod cross_protocol;
 mod decimal;
-mod deferred;
+mod deferred_replies;
 mod double;
 mod gate;
 mod glob;
-mod holds;
 mod input;
 mod listen;
 mod memory;
+mod notifier;
 mod number;
 mod options;
 mod pause;
 mod protocol;
 mod pubsub;
-mod refusals;
+mod refused_commands;
 mod reply;
 mod serving;
 mod session;
 mod settings;
-mod signal;
 mod slowlog;
 mod statistics;
 mod stream;
@@ -72,10 +72,10 @@ use whered_engine::Engine;
 use commands::CommandTable;
 pub use counters::RespCounters;
 use listen::Listener;
+use notifier::Notifier;
 pub use options::{RespContext, RespOptions};
-use refusals::Refusals;
+use refused_commands::RefusedCommands;
 use session::Shared;
-use signal::Signal;
 use statistics::Statistics;
 pub(crate) use statistics::Totals;
 pub use tls::TlsOptions;
@@ -87,41 +87,41 @@ use worker::Worker;
 pub use crate::listen::UnixSocketOptions;
 use crate::listen::{self as sockets, Kind, Sockets};
 
-/// The open door: listeners and threads. Dropping it stops it.
+/// The open listener: listeners and threads. Dropping it stops it.
 ///
 /// ```
 /// use std::io::{Read, Write};
 /// use whered_engine::{Engine, EngineOptions};
-/// use whered_server::resp::{RespDoor, RespOptions};
+/// use whered_server::resp::{RespListener, RespOptions};
 ///
 /// let (engine, _) = Engine::open(EngineOptions::default())?;
 /// let options = RespOptions { listen: vec!["127.0.0.1:0".parse()?], ..RespOptions::default() };
-/// let door = RespDoor::start(engine, options)?;
-/// let mut client = std::net::TcpStream::connect(door.addresses()[0])?;
+/// let listener = RespListener::start(engine, options)?;
+/// let mut client = std::net::TcpStream::connect(listener.addresses()[0])?;
 /// client.write_all(b"PING\r\n")?;
 /// let mut answer = [0; 7];
 /// client.read_exact(&mut answer)?;
 /// assert_eq!(&answer, b"+PONG\r\n");
-/// door.stop();
+/// listener.stop();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct RespDoor {
+pub struct RespListener {
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     unix_path: Option<PathBuf>,
     shared: Arc<Shared>,
-    signals: Arc<[Arc<Signal>]>,
+    notifiers: Arc<[Arc<Notifier>]>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl RespDoor {
+impl RespListener {
     /// Binds every address for every thread and starts serving.
     ///
     /// # Errors
     /// An address cannot be bound, or a thread cannot be started.
-    pub fn start(engine: Arc<Engine>, options: RespOptions) -> io::Result<RespDoor> {
+    pub fn start(engine: Arc<Engine>, options: RespOptions) -> io::Result<RespListener> {
         let sockets = Sockets::open_shared(&options.sockets())?;
-        RespDoor::start_on(engine, options, RespContext::default(), &sockets)
+        RespListener::start_on(engine, options, RespContext::default(), &sockets)
     }
 
     /// Starts serving at sockets that are bound.
@@ -133,7 +133,7 @@ impl RespDoor {
         mut options: RespOptions,
         context: RespContext,
         bound: &Sockets,
-    ) -> io::Result<RespDoor> {
+    ) -> io::Result<RespListener> {
         let thread_count = options.thread_count();
         if let Some(wrong) = wrong_user(&options.users) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong));
@@ -163,32 +163,32 @@ impl RespDoor {
         for (number, sockets) in sockets.into_iter().enumerate() {
             workers.push(Worker::new(number, sockets, &shared)?);
         }
-        let signals: Arc<[Arc<Signal>]> = workers.iter().map(Worker::signal).collect();
-        let mut door = RespDoor {
+        let notifiers: Arc<[Arc<Notifier>]> = workers.iter().map(Worker::notifier).collect();
+        let mut listener = RespListener {
             addresses,
             tls_addresses,
             unix_path,
             shared: Arc::clone(&shared),
-            signals: Arc::clone(&signals),
+            notifiers: Arc::clone(&notifiers),
             threads: Vec::new(),
         };
         for feed in shared.engine.feeds().iter() {
-            let signals = Arc::clone(&signals);
+            let notifiers = Arc::clone(&notifiers);
             feed.on_progress(Box::new(move || {
-                signals.iter().for_each(|signal| signal.durable());
+                notifiers.iter().for_each(|notifier| notifier.durable());
             }));
         }
-        let of_all = Arc::clone(&signals);
+        let of_all = Arc::clone(&notifiers);
         shared.engine.on_durable(Box::new(move || {
-            of_all.iter().for_each(|signal| signal.durable());
+            of_all.iter().for_each(|notifier| notifier.durable());
         }));
         for (index, worker) in workers.into_iter().enumerate() {
             let builder = std::thread::Builder::new().name(format!("resp-{index}"));
-            // When this fails, dropping the door stops the threads before.
-            let signals = Arc::clone(&signals);
-            door.threads.push(builder.spawn(|| worker.run(signals))?);
+            // When this fails, dropping the listener stops the threads before.
+            let notifiers = Arc::clone(&notifiers);
+            listener.threads.push(builder.spawn(|| worker.run(notifiers))?);
         }
-        Ok(door)
+        Ok(listener)
     }
 
     /// The addresses that it listens on, with the ports that were picked.
@@ -203,7 +203,7 @@ impl RespDoor {
 
     /// What its commands have cost so far, by family.
     pub(crate) fn latencies(&self) -> Latencies {
-        Latencies(Arc::clone(&self.shared.statistics), Arc::clone(&self.shared.refusals))
+        Latencies(Arc::clone(&self.shared.statistics), Arc::clone(&self.shared.refused_commands))
     }
 
     /// What it has done so far.
@@ -217,15 +217,15 @@ impl RespDoor {
         self.join();
     }
 
-    /// As [`RespDoor::stop`], for a successor that has the door's sockets: its Unix socket stays
-    /// where it is.
+    /// As [`RespListener::stop`], for a successor that has the listener's sockets: its Unix socket
+    /// stays where it is.
     pub(crate) fn hand_over(mut self) {
         self.unix_path = None;
         self.join();
     }
 
     fn join(&mut self) {
-        self.signals.iter().for_each(|signal| signal.stop());
+        self.notifiers.iter().for_each(|notifier| notifier.stop());
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the RESP door has panicked");
@@ -238,7 +238,7 @@ impl RespDoor {
     }
 }
 
-impl Drop for RespDoor {
+impl Drop for RespListener {
     fn drop(&mut self) {
         self.join();
     }
@@ -313,7 +313,7 @@ pub(crate) fn missing_lists(user: &UserOptions) -> Vec<String> {
 }
 
 /// How long commands took, for `/metrics`.
-pub(crate) struct Latencies(Arc<Statistics>, Arc<Refusals>);
+pub(crate) struct Latencies(Arc<Statistics>, Arc<RefusedCommands>);
 
 impl Latencies {
     /// The figures of each family of commands that was called.
@@ -365,12 +365,12 @@ mod tests {
     fn what_clients_have_sent_before_a_stop_is_answered() {
         let (engine, _) = Engine::open(EngineOptions::default()).unwrap();
         let options = on_free_port(2);
-        let door = RespDoor::start(engine, options).unwrap();
-        let connect = |_| TcpStream::connect(door.addresses()[0]).unwrap();
+        let listener = RespListener::start(engine, options).unwrap();
+        let connect = |_| TcpStream::connect(listener.addresses()[0]).unwrap();
         let mut clients: Vec<TcpStream> = (0..200).map(connect).collect();
         clients.iter_mut().for_each(ask);
         clients.iter_mut().for_each(|client| client.write_all(b"PING\r\nPING\r\n").unwrap());
-        door.stop();
+        listener.stop();
         for client in &mut clients {
             let mut answers = Vec::new();
             client.read_to_end(&mut answers).unwrap();
@@ -382,16 +382,16 @@ mod tests {
     fn clients_are_shared_out_evenly_however_few_there_are() {
         let (engine, _) = Engine::open(EngineOptions::default()).unwrap();
         let options = on_free_port(3);
-        let door = RespDoor::start(engine, options).unwrap();
-        let open = || door.signals.iter().map(|signal| signal.open()).collect::<Vec<_>>();
+        let listener = RespListener::start(engine, options).unwrap();
+        let open = || listener.notifiers.iter().map(|notifier| notifier.open()).collect::<Vec<_>>();
         let mut clients: Vec<TcpStream> = Vec::new();
         for _ in 0..3 {
             while clients.len() < 12 {
-                clients.push(TcpStream::connect(door.addresses()[0]).unwrap());
+                clients.push(TcpStream::connect(listener.addresses()[0]).unwrap());
                 clients.iter_mut().for_each(ask);
             }
             assert_eq!(open(), [4, 4, 4]);
-            // Whoever has lost the most gets the next ones.
+            // The worker that has lost the most gets the next ones.
             clients.drain(..5);
             let end = Instant::now() + Duration::from_secs(10);
             while open().iter().sum::<usize>() > clients.len() {
@@ -399,34 +399,34 @@ mod tests {
                 std::thread::yield_now();
             }
         }
-        door.stop();
+        listener.stop();
     }
 
     #[test]
     fn a_worker_that_has_ended_or_stops_gets_no_more_clients() {
         let (engine, _) = Engine::open(EngineOptions::default()).unwrap();
         let options = on_free_port(3);
-        let door = RespDoor::start(engine, options).unwrap();
-        door.signals[0].stop();
+        let listener = RespListener::start(engine, options).unwrap();
+        listener.notifiers[0].stop();
         let end = Instant::now() + Duration::from_secs(10);
-        while door.signals[0].open() != usize::MAX {
+        while listener.notifiers[0].open() != usize::MAX {
             assert!(Instant::now() < end, "it has no connection and stops");
             std::thread::yield_now();
         }
         let mut clients: Vec<TcpStream> = Vec::new();
         let mut add = |count: usize| {
             for _ in 0..count {
-                clients.push(TcpStream::connect(door.addresses()[0]).unwrap());
+                clients.push(TcpStream::connect(listener.addresses()[0]).unwrap());
                 clients.iter_mut().for_each(ask);
             }
-            [0, 1, 2].map(|number| door.signals[number].open())
+            [0, 1, 2].map(|number| listener.notifiers[number].open())
         };
         assert_eq!(add(20), [usize::MAX, 10, 10]);
         // As if the second were about to stop: what it has not accepted itself stays with the
         // third.
-        drop(door.signals[1].take_last_handed());
+        drop(listener.notifiers[1].take_last_handed());
         let [_, second, third] = add(10);
         assert_eq!(second + third, 30);
-        door.stop();
+        listener.stop();
     }
 }

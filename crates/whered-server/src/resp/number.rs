@@ -129,7 +129,7 @@ fn is_space(byte: u8) -> bool {
 }
 
 /// The longest number at the beginning of a text.
-struct Scanned {
+struct ScannedNumber {
     value: f64,
     length: usize,
     /// Larger than the largest or smaller than the smallest number (`ERANGE` with an infinite or
@@ -137,7 +137,7 @@ struct Scanned {
     out_of_range: bool,
 }
 
-fn scan_float(text: &[u8]) -> Option<Scanned> {
+fn scan_float(text: &[u8]) -> Option<ScannedNumber> {
     let sign_length = usize::from(matches!(text.first(), Some(b'+' | b'-')));
     let negative = text.first() == Some(&b'-');
     let body = &text[sign_length..];
@@ -150,7 +150,7 @@ fn scan_float(text: &[u8]) -> Option<Scanned> {
     Some(scanned)
 }
 
-fn scan_named(body: &[u8]) -> Option<Scanned> {
+fn scan_named(body: &[u8]) -> Option<ScannedNumber> {
     let starts =
         |name: &[u8]| body.len() >= name.len() && body[..name.len()].eq_ignore_ascii_case(name);
     let (value, length) = if starts(b"infinity") {
@@ -162,10 +162,10 @@ fn scan_named(body: &[u8]) -> Option<Scanned> {
     } else {
         return None;
     };
-    Some(Scanned { value, length, out_of_range: false })
+    Some(ScannedNumber { value, length, out_of_range: false })
 }
 
-fn scan_decimal(body: &[u8]) -> Option<Scanned> {
+fn scan_decimal(body: &[u8]) -> Option<ScannedNumber> {
     let digits = |from: usize| body[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     let whole = digits(0);
     let mut length = whole;
@@ -189,11 +189,11 @@ fn scan_decimal(body: &[u8]) -> Option<Scanned> {
     let value: f64 = text.parse().ok()?;
     let nothing_but_zeros = body[..mantissa_length].iter().all(|byte| matches!(byte, b'0' | b'.'));
     let out_of_range = value.is_infinite() || (value == 0.0 && !nothing_but_zeros);
-    Some(Scanned { value, length, out_of_range })
+    Some(ScannedNumber { value, length, out_of_range })
 }
 
 /// `0x`, hexadecimal digits with an optional point, and optionally `p` and a binary exponent.
-fn scan_hexadecimal(body: &[u8]) -> Option<Scanned> {
+fn scan_hexadecimal(body: &[u8]) -> Option<ScannedNumber> {
     if !matches!(body, [b'0', b'x' | b'X', ..]) {
         return None;
     }
@@ -231,7 +231,7 @@ fn scan_hexadecimal(body: &[u8]) -> Option<Scanned> {
     }
     let value = scale(mantissa, exponent);
     let out_of_range = value.is_infinite() || (value == 0.0 && mantissa != 0);
-    Some(Scanned { value, length, out_of_range })
+    Some(ScannedNumber { value, length, out_of_range })
 }
 
 /// A signed decimal exponent, held within ±10^6, and its length in bytes (0: none).

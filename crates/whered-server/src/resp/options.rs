@@ -36,13 +36,13 @@ pub struct RespOptions {
     pub threads: Option<usize>,
     /// Connections at the same time.
     pub max_clients: usize,
-    /// A client that has asked nothing for so long is disconnected; 0: never.
+    /// A client without requests for this long is disconnected; 0: never.
     pub idle_timeout_seconds: u64,
-    /// After so long without a byte the system asks whether the client is there; 0: never.
+    /// After this long without a byte the system probes whether the client is there; 0: never.
     pub tcp_keepalive_seconds: u64,
     /// A client that has not read this much of its replies is disconnected.
     pub output_buffer_limit_bytes: usize,
-    /// The same for clients that listen to channels.
+    /// A client that listens to channels and has not read this much is disconnected.
     pub pubsub_buffer_limit_bytes: usize,
     /// A client that has sent this much of an unfinished command is disconnected.
     pub query_buffer_limit_bytes: usize,
@@ -50,7 +50,7 @@ pub struct RespOptions {
     pub client_buffers_limit_bytes: usize,
     /// With more memory in use writes are refused; 0: never.
     pub max_memory_bytes: u64,
-    /// Commands from so many microseconds on stand in the slow log.
+    /// Commands that take at least this many microseconds go into the slow log.
     pub slowlog_threshold_micros: u64,
     /// Entries of the slow log.
     pub slowlog_max_len: usize,

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The pause of the door.
+/// The pause of the listener.
 #[derive(Default)]
 pub(crate) struct Pause {
     /// When it ends, in milliseconds since `START`; 0: there is none.

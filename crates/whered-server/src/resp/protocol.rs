@@ -97,12 +97,12 @@ impl<'a> Args<'a> {
             .map(move |(start, end)| &bytes[*start..*end])
     }
 
-    /// The same arguments without the first `count`.
+    /// The arguments without the first `count`.
     pub(crate) fn skip(&self, count: usize) -> Args<'a> {
         Args { bytes: self.bytes, spans: &self.spans[count..] }
     }
 
-    /// The first `count` arguments, if there are so many.
+    /// The first `count` arguments, or all if there are fewer.
     pub(crate) fn first(&self, count: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;
         self.spans[..count.min(self.spans.len())]
@@ -110,7 +110,7 @@ impl<'a> Args<'a> {
             .map(move |(start, end)| &bytes[*start..*end])
     }
 
-    /// The same arguments without the last one.
+    /// The arguments without the last one.
     pub(crate) fn without_last(&self) -> Args<'a> {
         Args { bytes: self.bytes, spans: &self.spans[..self.spans.len() - 1] }
     }
@@ -208,7 +208,7 @@ impl Parser {
         self.ahead.left(input)
     }
 
-    /// Takes so many of these as given, and gives how many bytes of the input they used.
+    /// Skips `count` of the requests found ahead, and gives how many bytes of the input they used.
     pub(crate) fn skip_ahead(&mut self, count: usize) -> usize {
         self.ahead.skip(count)
     }
@@ -386,7 +386,7 @@ impl Ahead {
         })
     }
 
-    /// Gives so many out at once, and how long they are together.
+    /// Gives `count` of them out at once, and how long they are together.
     fn skip(&mut self, count: usize) -> usize {
         let skipped = &self.requests[self.used..][..count];
         self.used += count;

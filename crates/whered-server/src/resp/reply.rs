@@ -76,7 +76,7 @@ pub(crate) trait Rest: Send {
     /// `most_pieces`. Only for a rest that has pieces.
     fn pieces<'a>(&'a self, pieces: &mut Vec<IoSlice<'a>>, wanted_bytes: usize, most_pieces: usize);
 
-    /// So many bytes of the pieces have been sent.
+    /// Notes that `bytes` of the pieces were sent.
     fn sent(&mut self, bytes: usize);
 
     /// Whether nothing is left.
@@ -100,7 +100,7 @@ impl Failure {
         }
     }
 
-    /// The same with words in front, in which the usual code is not repeated.
+    /// The failure with a text in front; its own error code is left out.
     pub(crate) fn prefixed(&self, words: &str) -> Failure {
         let text = self.0.strip_prefix(b"ERR ").unwrap_or(&self.0);
         Failure::made([words.as_bytes(), text].concat())
@@ -109,16 +109,16 @@ impl Failure {
 
 /// The write that a reply waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Awaited {
+pub(crate) enum AwaitedWrite {
     /// In the engine's journal.
     Journal(Ticket),
     /// In the spool of the feed with this number.
     Spool(usize, SpoolTicket),
 }
 
-impl Awaited {
+impl AwaitedWrite {
     /// Nothing.
-    pub(crate) const NOTHING: Awaited = Awaited::Journal(Ticket::NONE);
+    pub(crate) const NOTHING: AwaitedWrite = AwaitedWrite::Journal(Ticket::NONE);
 }
 
 /// The replies of one connection that have not been sent, and how they are written.
@@ -129,14 +129,14 @@ pub(crate) struct Reply {
     pub(crate) rest: Option<Box<dyn Rest>>,
     /// How they are written.
     pub(crate) protocol: Protocol,
-    awaited: Awaited,
+    awaited: AwaitedWrite,
     is_notice: bool,
 }
 
 impl Reply {
     /// No replies yet, in RESP2.
     pub(crate) fn new() -> Reply {
-        let (awaited, protocol) = (Awaited::NOTHING, Protocol::Resp2);
+        let (awaited, protocol) = (AwaitedWrite::NOTHING, Protocol::Resp2);
         Reply { out: Vec::new(), rest: None, protocol, awaited, is_notice: false }
     }
 
@@ -145,7 +145,7 @@ impl Reply {
         Reply { protocol: self.protocol, ..Reply::new() }
     }
 
-    /// Appends parts of the rest until so many bytes are there or nothing is left.
+    /// Appends parts of the rest until the output has `wanted_len` bytes or nothing is left.
     pub(crate) fn refill(&mut self, wanted_len: usize) {
         if self.rest.is_some() {
             self.out.reserve(wanted_len.saturating_sub(self.out.len()).min(RESERVED_BYTES));
@@ -161,7 +161,7 @@ impl Reply {
         }
     }
 
-    /// So many bytes of the rest's pieces have been sent.
+    /// Notes that `bytes` of the rest's pieces were sent.
     pub(crate) fn rest_sent(&mut self, bytes: usize) {
         if let Some(rest) = &mut self.rest {
             rest.sent(bytes);
@@ -178,7 +178,7 @@ impl Reply {
 
     /// The reply of the present command must wait for this write.
     pub(crate) fn hold(&mut self, ticket: Ticket) {
-        if let Awaited::Journal(other) = &mut self.awaited {
+        if let AwaitedWrite::Journal(other) = &mut self.awaited {
             *other = ticket.max(*other);
         }
     }
@@ -186,12 +186,12 @@ impl Reply {
     /// The reply of the present command must wait for a feed's spool, and for nothing else: such a
     /// command is no part of a transaction.
     pub(crate) fn hold_spool(&mut self, feed: usize, ticket: SpoolTicket) {
-        self.awaited = Awaited::Spool(feed, ticket);
+        self.awaited = AwaitedWrite::Spool(feed, ticket);
     }
 
     /// What the present command's reply has to wait for; asked once a command.
-    pub(crate) fn take_awaited(&mut self) -> Awaited {
-        std::mem::replace(&mut self.awaited, Awaited::NOTHING)
+    pub(crate) fn take_awaited(&mut self) -> AwaitedWrite {
+        std::mem::replace(&mut self.awaited, AwaitedWrite::NOTHING)
     }
 
     /// What the present command writes is a notice about channels: a client that wants no replies

@@ -19,23 +19,23 @@ thread_local! {
 }
 
 /// The generation that serves, for one command.
-pub(crate) struct Serving(Option<GenerationReader>);
+pub(crate) struct ServingGeneration(Option<GenerationReader>);
 
-impl Serving {
+impl ServingGeneration {
     /// The engine's generation, by this thread's reader if it has one of this engine.
     #[inline]
-    pub(crate) fn of(engine: &Engine) -> Serving {
+    pub(crate) fn of(engine: &Engine) -> ServingGeneration {
         let kept = KEPT.try_with(Cell::take).ok().flatten();
         let mut reader = match kept {
             Some(reader) if reader.is_of(engine) => reader,
             _ => engine.reader(),
         };
         reader.current();
-        Serving(Some(reader))
+        ServingGeneration(Some(reader))
     }
 }
 
-impl Deref for Serving {
+impl Deref for ServingGeneration {
     type Target = Generation;
 
     #[inline]
@@ -44,7 +44,7 @@ impl Deref for Serving {
     }
 }
 
-impl Drop for Serving {
+impl Drop for ServingGeneration {
     #[inline]
     fn drop(&mut self) {
         let reader = self.0.take();
@@ -68,17 +68,17 @@ mod tests {
     fn a_command_sees_each_reload_and_an_idle_worker_keeps_no_old_generation() {
         let (engine, _) = Engine::open(EngineOptions::default()).expect("an engine of nothing");
         let (other, _) = Engine::open(EngineOptions::default()).expect("an engine of nothing");
-        assert_eq!(Serving::of(&engine).number(), engine.generation().number());
+        assert_eq!(ServingGeneration::of(&engine).number(), engine.generation().number());
         let old = Arc::downgrade(&engine.generation());
         engine.reload(Setup::default()).expect("nothing to read");
         assert!(old.upgrade().is_some(), "the thread keeps it for its next command");
-        let serving = Serving::of(&engine);
+        let serving = ServingGeneration::of(&engine);
         assert_eq!(serving.number(), engine.generation().number());
         assert!(old.upgrade().is_none());
 
         // A command inside another one, and another engine.
-        assert_eq!(Serving::of(&engine).number(), serving.number());
-        assert_eq!(Serving::of(&other).number(), other.generation().number());
+        assert_eq!(ServingGeneration::of(&engine).number(), serving.number());
+        assert_eq!(ServingGeneration::of(&other).number(), other.generation().number());
         drop(serving);
         let old = Arc::downgrade(&engine.generation());
         engine.reload(Setup::default()).expect("nothing to read");

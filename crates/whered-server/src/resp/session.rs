@@ -1,7 +1,7 @@
 //! What a connection's commands know of each other, and what all connections share.
 //!
 //! ```text
-//! Shared (one for the door) ── engine, options, settings, counters, clients, users, channels, ...
+//! Shared (one for the listener) ── engine, options, settings, counters, clients, users, channels, ...
 //!    └── Session (one for a connection) ── database, user, reply mode, transaction, channels
 //! ```
 //!
@@ -15,20 +15,20 @@ use std::time::{Duration, Instant};
 
 use whered_engine::{Durability, Engine, Ticket};
 
+use super::background::BackgroundCommand;
 use super::clients::{Client, Clients};
 use super::commands::{CommandTable, MemberLookups};
 use super::counters::RespCounters;
 use super::cross_protocol;
-use super::deferred::Deferred;
 use super::gate::WriteGate;
 use super::memory::MemoryAccount;
 use super::options::{RespContext, RespOptions};
 use super::pause::Pause;
 use super::protocol::Args;
-use super::pubsub::{By, PubSub};
-use super::refusals::Refusals;
-use super::reply::{Awaited, Protocol};
-use super::serving::Serving;
+use super::pubsub::{PubSub, SubscriptionKind};
+use super::refused_commands::RefusedCommands;
+use super::reply::{AwaitedWrite, Protocol};
+use super::serving::ServingGeneration;
 use super::settings::{OutputLimit, Settings};
 use super::slowlog::{self, SlowLog};
 use super::statistics::{Meter, Statistics};
@@ -39,7 +39,7 @@ use super::watch::Watches;
 /// Below this threshold of the slow log every command is timed alone.
 const EXACT_MICROS: i64 = 1000;
 
-/// What all connections of the door share.
+/// What all connections of the listener share.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: RespOptions,
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) counters: Arc<RespCounters>,
     pub(crate) statistics: Arc<Statistics>,
-    pub(crate) refusals: Arc<Refusals>,
+    pub(crate) refused_commands: Arc<RefusedCommands>,
     pub(crate) clients: Clients,
     pub(crate) users: Users,
     pub(crate) pubsub: PubSub,
@@ -78,7 +78,7 @@ impl Shared {
             memory: MemoryAccount::new(&engine, &counters),
             counters,
             statistics: Arc::new(Statistics::new(workers, commands.entries().len())),
-            refusals: Arc::default(),
+            refused_commands: Arc::default(),
             clients: Clients::default(),
             commands,
             users,
@@ -131,7 +131,7 @@ pub(crate) struct Session {
     /// No further command is read; the connection is closed when its replies are sent.
     pub(crate) closing: bool,
     /// A command whose reply is still to come; nothing behind it is executed before.
-    pub(crate) deferred: Option<Deferred>,
+    pub(crate) background: Option<BackgroundCommand>,
     /// Its replies have become too many within one command; it is closed without them.
     pub(crate) overflowed: bool,
     /// It has sent HTTP; it is closed without the replies that were not sent yet.
@@ -158,7 +158,7 @@ impl Session {
             user,
             replies: ReplyMode::On,
             closing: false,
-            deferred: None,
+            background: None,
             overflowed: false,
             is_aborted: false,
             command: "NULL",
@@ -178,8 +178,8 @@ impl Session {
 
     /// The generation that serves, for one command.
     #[inline]
-    pub(crate) fn generation(&self) -> Serving {
-        Serving::of(&self.shared.engine)
+    pub(crate) fn generation(&self) -> ServingGeneration {
+        ServingGeneration::of(&self.shared.engine)
     }
 
     /// Closes the connection at once, for it has sent HTTP: nothing more of it runs.
@@ -192,11 +192,11 @@ impl Session {
     }
 
     /// What has become of a write.
-    pub(crate) fn fate(&self, awaited: Awaited) -> Durability {
+    pub(crate) fn write_status(&self, awaited: AwaitedWrite) -> Durability {
         match awaited {
-            Awaited::Journal(Ticket::NONE) => Durability::Durable,
-            Awaited::Journal(ticket) => self.engine().durability(ticket),
-            Awaited::Spool(number, ticket) => {
+            AwaitedWrite::Journal(Ticket::NONE) => Durability::Durable,
+            AwaitedWrite::Journal(ticket) => self.engine().durability(ticket),
+            AwaitedWrite::Spool(number, ticket) => {
                 // The feeds of an engine stay as they are.
                 let feed = self.engine().feeds().iter().nth(number);
                 feed.map_or(Durability::Lost, |feed| feed.durability(ticket))
@@ -205,10 +205,10 @@ impl Session {
     }
 
     /// The error in the place of a lost write's reply.
-    pub(crate) fn loss(&self, awaited: Awaited) -> String {
+    pub(crate) fn loss(&self, awaited: AwaitedWrite) -> String {
         let (what, reason) = match awaited {
-            Awaited::Journal(_) => ("journal", self.engine().journal_poisoned()),
-            Awaited::Spool(number, _) => {
+            AwaitedWrite::Journal(_) => ("journal", self.engine().journal_poisoned()),
+            AwaitedWrite::Spool(number, _) => {
                 ("spool", self.engine().feeds().iter().nth(number).and_then(|feed| feed.reason()))
             }
         };
@@ -229,10 +229,10 @@ impl Session {
     }
 
     /// The names that it listens to.
-    pub(crate) fn names_mut(&mut self, by: By) -> &mut BTreeSet<Box<[u8]>> {
+    pub(crate) fn names_mut(&mut self, by: SubscriptionKind) -> &mut BTreeSet<Box<[u8]>> {
         match by {
-            By::Channel => &mut self.channels,
-            By::Pattern => &mut self.patterns,
+            SubscriptionKind::Channel => &mut self.channels,
+            SubscriptionKind::Pattern => &mut self.patterns,
         }
     }
 
@@ -244,19 +244,22 @@ impl Session {
 
     /// Ends all its subscriptions.
     pub(crate) fn unsubscribe_all(&mut self) {
-        for (by, names) in [(By::Channel, &mut self.channels), (By::Pattern, &mut self.patterns)] {
+        for (by, names) in [
+            (SubscriptionKind::Channel, &mut self.channels),
+            (SubscriptionKind::Pattern, &mut self.patterns),
+        ] {
             for name in std::mem::take(names) {
                 self.shared.pubsub.unsubscribe(by, &name, &self.client);
             }
         }
         self.note_subscriptions();
         // What has come meanwhile is not wanted any more.
-        self.client.take_post(usize::MAX, |_| {});
+        self.client.take_messages(usize::MAX, |_| {});
     }
 
     /// Changes the user, as `AUTH` and `RESET` do.
     pub(crate) fn become_user(&mut self, user: Arc<User>, authenticated: bool) {
-        self.client.set_words(|words| words.user = Arc::clone(&user.name));
+        self.client.set_info(|info| info.user = Arc::clone(&user.name));
         self.user = user;
         self.authenticated = authenticated;
     }
@@ -278,7 +281,7 @@ impl Session {
             duration,
             arguments,
             address: self.client.origin.address.clone(),
-            client_name: self.client.words().name,
+            client_name: self.client.info().name,
         };
         self.shared.slowlog.add(entry, capacity);
     }

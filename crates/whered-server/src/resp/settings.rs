@@ -1,4 +1,4 @@
-//! What `CONFIG SET` can change while the door is open.
+//! What `CONFIG SET` can change while the listener is open.
 //!
 //! Not for: what only the configuration file says (`RespOptions`), nor for names and texts of the
 //! parameters (`commands/config`).
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::options::RespOptions;
 
-/// The values, as one door has them.
+/// The values, as one listener has them.
 pub(crate) struct Settings {
     pub(crate) max_clients: AtomicUsize,
     /// 0: an idle client may stay.

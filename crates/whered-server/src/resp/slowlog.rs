@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     pub(crate) client_name: Vec<u8>,
 }
 
-/// The slow log of the door.
+/// The slow log of the listener.
 #[derive(Default)]
 pub(crate) struct SlowLog {
     inner: Mutex<Inner>,
@@ -66,7 +66,7 @@ impl SlowLog {
         self.lock().entries.clear();
     }
 
-    /// Keeps no more than so many.
+    /// Drops the oldest entries beyond `capacity`.
     pub(crate) fn shorten(&self, capacity: usize) {
         self.lock().entries.truncate(capacity);
     }

@@ -8,13 +8,13 @@
 //! worker 1: [ping: ...] ...                                                     over workers
 //! ```
 //!
-//! A meter belongs to one connection's turn. Reading the clock costs about as much as the shortest
-//! commands, so short ones of the same name that follow each other in a pipeline are timed
+//! A meter belongs to one connection's time slice. Reading the clock costs about as much as the
+//! shortest commands, so short ones of the same name that follow each other in a pipeline are timed
 //! together, about `RUN_MAX` of them: each is entered with their mean, or, when the run took
 //! unusually long, all but one with what the command usually takes and one with the rest, since it
 //! is one that a lock or the machine has held up. Everything else is timed alone.
 //!
-//! Invariants: one worker writes its own figures, without locked instructions; whoever reads them
+//! Invariants: one worker writes its own figures, without locked instructions; the reader
 //! may miss the last moment.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use whered_engine::store::Histogram;
 
-/// So many commands timed together end a run.
+/// After this many commands timed together a run ends.
 const RUN_MAX: u32 = 16;
 /// A run that took longer was held up.
 const HELD_UP: Duration = Duration::from_micros(200);
@@ -176,8 +176,8 @@ impl Meter {
         Meter { worker, since: Instant::now(), run: None }
     }
 
-    /// A turn begins.
-    pub(crate) fn begin_turn(&mut self) {
+    /// A time slice begins.
+    pub(crate) fn begin_slice(&mut self) {
         self.since = Instant::now();
     }
 
@@ -196,7 +196,7 @@ impl Meter {
         }
     }
 
-    /// A short command was called, so many times: it may share its time with the next ones.
+    /// A short command was called `count` times: it may share its time with the next ones.
     pub(crate) fn end_short(&mut self, number: usize, times: u32) -> Option<(usize, Duration)> {
         let count = self.run.map_or(0, |(_, count)| count) + times;
         self.run = Some((number, count));
@@ -214,7 +214,7 @@ impl Meter {
         duration
     }
 
-    /// Ends the present run, if there is one; also at the end of a turn.
+    /// Ends the present run, if there is one; also at the end of a time slice.
     pub(crate) fn end_run(&mut self) -> Option<(usize, Duration)> {
         let (number, count) = self.run.take()?;
         let now = Instant::now();
@@ -251,7 +251,7 @@ mod tests {
     fn every_call_is_counted_once_however_it_was_timed() {
         let statistics = Statistics::new(2, 3);
         let mut meter = Meter::new(statistics.of_worker(1));
-        meter.begin_turn();
+        meter.begin_slice();
         for _ in 0..100 {
             meter.begin(0, true);
             meter.end_short(0, 1);

@@ -190,7 +190,7 @@ impl User {
 /// The name of the user that needs no other name.
 pub(crate) const DEFAULT: &str = "default";
 
-/// All users of the door.
+/// All users of the listener.
 pub(crate) struct Users {
     /// The default user, then the others in the configuration's order.
     users: RwLock<Vec<Arc<User>>>,

@@ -1,7 +1,7 @@
-//! One thread of the door: its own listeners, its own connections, its own poll.
+//! One thread of the listener: its own listeners, its own connections, its own poll.
 //!
-//! For: readiness, turns, and waking up when writes become durable.
-//! Not for: what a turn does (`connection`).
+//! For: readiness, time slices, and waking up when writes become durable.
+//! Not for: what a time slice does (`connection`).
 //!
 //! ```text
 //! kernel ──SO_REUSEPORT──> worker 0: poll ─> queue of connections ─> work, work; send, send ─┐
@@ -14,7 +14,7 @@
 //!
 //! Invariants: nothing here blocks but the poll; a connection stands in the queue at most once;
 //! events are edge-triggered, so a connection keeps its own readiness until it meets `WouldBlock`;
-//! whoever has a brief reply waits for small parts of long ones only.
+//! a client with a short reply waits for small parts of long ones only.
 //! At the same time: workers share nothing but counters, their signals, the register of clients and
 //! the engine.
 
@@ -28,28 +28,28 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::clients::Origin;
-use super::connection::{Connection, Next, Overdue, Work};
-use super::listen::{Accepted, Listener};
+use super::connection::{Connection, NextStep, Overdue, Work};
+use super::listen::{AcceptedConnection, Listener};
+use super::notifier::Notifier;
 use super::serving;
 use super::session::Shared;
-use super::signal::Signal;
 
 const WAKER: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
 /// The most connections that are accepted between two polls.
 const ACCEPTS_PER_TURN: usize = 64;
-/// The most that a turn sends of a long reply: beside other long ones or none, and beside clients
-/// with brief ones, which wait so long for theirs.
+/// The most that a time slice sends of a long reply: beside other long ones or none, and beside
+/// clients with brief ones, which wait so long for theirs.
 const PART_ALONE_BYTES: usize = 512 << 10;
 const PART_BESIDE_BYTES: usize = 32 << 10;
-/// So many rounds after a brief turn somebody is still taken to wait: a client that has its reply
-/// before it asks again has a turn in few of them.
+/// For this many rounds after a brief time slice somebody is still taken to wait: a client that has
+/// its reply before it asks again has a time slice in few of them.
 const BRIEF_ROUNDS: u32 = 1024;
 /// So long connections work, one after the other, before any of them sends. The first reply wakes
-/// whoever waits for it, which costs more than a brief reply; those behind it find him awake if one
-/// program has several connections.
+/// the one that waits for it, which costs more than a brief reply; those behind it find him awake
+/// if one program has several connections.
 const TOGETHER: Duration = Duration::from_micros(200);
-/// So many are together at most, since what is no request (a handshake) is not timed.
+/// At most this many are together, since what is no request (a handshake) is not timed.
 const MOST_TOGETHER: usize = 64;
 /// How often a worker looks after connections that stand still.
 const TICK: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ pub(super) struct Worker {
     /// Its place among the workers.
     number: usize,
     poll: Poll,
-    listeners: Vec<Listening>,
+    listeners: Vec<WorkerListener>,
     /// The first token of a connection.
     first_connection: usize,
     connections: Vec<Option<Connection>>,
@@ -75,15 +75,15 @@ pub(super) struct Worker {
     holding: Vec<usize>,
     /// Connections that wait for the end of `CLIENT PAUSE`, by index; may name some that do not.
     paused: Vec<usize>,
-    signal: Arc<Signal>,
+    notifier: Arc<Notifier>,
     /// Those of all workers.
-    signals: Arc<[Arc<Signal>]>,
+    notifiers: Arc<[Arc<Notifier>]>,
     shared: Arc<Shared>,
     stop_at: Option<Instant>,
     next_tick: Instant,
 }
 
-struct Listening {
+struct WorkerListener {
     socket: Listener,
     ready: bool,
 }
@@ -99,12 +99,12 @@ impl Worker {
         shared: &Arc<Shared>,
     ) -> io::Result<Worker> {
         let poll = Poll::new()?;
-        let signal = Arc::new(Signal::new(Waker::new(poll.registry(), WAKER)?));
+        let notifier = Arc::new(Notifier::new(Waker::new(poll.registry(), WAKER)?));
         let mut listeners = Vec::new();
         for mut socket in sockets {
             let token = Token(FIRST_LISTENER + listeners.len());
             socket.register(poll.registry(), token)?;
-            listeners.push(Listening { socket, ready: true });
+            listeners.push(WorkerListener { socket, ready: true });
         }
         Ok(Worker {
             number,
@@ -118,8 +118,8 @@ impl Worker {
             brief_rounds: 0,
             holding: Vec::new(),
             paused: Vec::new(),
-            signal,
-            signals: Arc::default(),
+            notifier,
+            notifiers: Arc::default(),
             shared: Arc::clone(shared),
             stop_at: None,
             next_tick: Instant::now() + TICK,
@@ -127,13 +127,13 @@ impl Worker {
     }
 
     /// How other threads reach it.
-    pub(super) fn signal(&self) -> Arc<Signal> {
-        Arc::clone(&self.signal)
+    pub(super) fn notifier(&self) -> Arc<Notifier> {
+        Arc::clone(&self.notifier)
     }
 
     /// Serves until it is told to stop, as one of these workers.
-    pub(super) fn run(mut self, signals: Arc<[Arc<Signal>]>) {
-        self.signals = signals;
+    pub(super) fn run(mut self, notifiers: Arc<[Arc<Notifier>]>) {
+        self.notifiers = notifiers;
         let mut events = Events::with_capacity(1024);
         while !self.is_finished() {
             let timeout = self.timeout();
@@ -143,12 +143,12 @@ impl Worker {
                 tracing::error!("the RESP door's poll failed: {error}");
                 return;
             }
-            self.signal.disarm();
+            self.notifier.disarm();
             for event in &events {
                 let closed = event.is_read_closed() || event.is_error();
                 self.mark(event.token(), event.is_readable(), event.is_writable(), closed);
             }
-            let is_last = self.stop_at.is_none() && self.signal.is_stopping();
+            let is_last = self.stop_at.is_none() && self.notifier.is_stopping();
             self.accept();
             self.take_handed(is_last);
             self.queue_called();
@@ -157,7 +157,7 @@ impl Worker {
             self.brief_rounds = self.brief_rounds.saturating_sub(1);
             let mut left = self.queue.len();
             while left > 0 && !self.queue.is_empty() {
-                left -= self.turns(left);
+                left -= self.serve_slice(left);
             }
             if is_last {
                 self.begin_stop();
@@ -177,7 +177,7 @@ impl Worker {
     /// they are looked at once more, so that no progress of the journal is missed between.
     fn timeout(&mut self) -> Option<Duration> {
         if self.queue.is_empty() && !self.holding.is_empty() {
-            self.signal.arm();
+            self.notifier.arm();
             self.queue_released();
         }
         if !self.queue.is_empty() || self.listeners.iter().any(|listener| listener.ready) {
@@ -240,7 +240,7 @@ impl Worker {
 
     /// Queues the connections that other threads have called.
     fn queue_called(&mut self) {
-        for (index, id) in self.signal.take_calls() {
+        for (index, id) in self.notifier.take_calls() {
             let connection = self.connections.get(index).and_then(Option::as_ref);
             // The place may have another connection by now.
             if connection.is_some_and(|connection| connection.id() == id) {
@@ -261,10 +261,11 @@ impl Worker {
         }
     }
 
-    /// Turns of the next connections, `most` at most: all of them work, then all send. Those with
-    /// brief replies are together, those with long ones, and who was slow is alone, so that a brief
-    /// reply waits for slow work only where that was quick the last time. Says how many had a turn.
-    fn turns(&mut self, most: usize) -> usize {
+    /// Time slices of the next connections, `most` at most: all of them work, then all send. Those
+    /// with brief replies are together, those with long ones, and who was slow is alone, so that a
+    /// brief reply waits for slow work only where that was quick the last time. Says how many had a
+    /// time slice.
+    fn serve_slice(&mut self, most: usize) -> usize {
         let began = Instant::now();
         let mut spent = Duration::ZERO;
         let mut group = std::mem::take(&mut self.group);
@@ -305,22 +306,22 @@ impl Worker {
         let Some(Some(connection)) = self.connections.get_mut(index) else {
             return;
         };
-        let next = guarded(|| connection.send(part_bytes)).unwrap_or(Next::Close);
+        let next = guarded(|| connection.send(part_bytes)).unwrap_or(NextStep::Close);
         if connection.was_brief {
             self.brief_rounds = BRIEF_ROUNDS;
         }
         match next {
-            Next::Close => return self.close(index),
-            Next::Again => {
+            NextStep::Close => return self.close(index),
+            NextStep::Again => {
                 connection.queued = true;
                 self.queue.push_back(index);
             }
-            Next::Paused if !connection.paused => {
+            NextStep::Paused if !connection.paused => {
                 connection.paused = true;
                 self.paused.push(index);
             }
-            Next::Paused => {}
-            Next::Wait => {}
+            NextStep::Paused => {}
+            NextStep::Wait => {}
         }
         if connection.is_holding() && !connection.listed {
             connection.listed = true;
@@ -333,7 +334,7 @@ impl Worker {
             // Dropping the socket would do; a failure here changes nothing.
             let _ = self.poll.registry().deregister(&mut connection.stream);
             self.free.push(index);
-            self.signal.remove_open();
+            self.notifier.remove_open();
         }
     }
 
@@ -345,7 +346,7 @@ impl Worker {
                 }
                 let keepalive = self.shared.settings.keepalive_seconds.load(Ordering::Relaxed);
                 match self.listeners[at].socket.accept(keepalive) {
-                    Ok(accepted) => self.place(accepted),
+                    Ok(accepted) => self.assign(accepted),
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         self.listeners[at].ready = false;
@@ -362,15 +363,15 @@ impl Worker {
 
     /// Gives a connection to the worker with the fewest. The kernel deals them out by their ports,
     /// and of a few clients most may have come to one worker.
-    fn place(&mut self, accepted: Accepted) {
-        let fewest = self.signals.iter().min_by_key(|signal| signal.open());
+    fn assign(&mut self, accepted: AcceptedConnection) {
+        let fewest = self.notifiers.iter().min_by_key(|notifier| notifier.open());
         let kept = match fewest {
-            Some(other) if other.open() < self.signal.open() => other.hand(accepted),
+            Some(other) if other.open() < self.notifier.open() => other.hand(accepted),
             _ => Err(accepted),
         };
         if let Err(accepted) = kept {
-            self.signal.add_open();
-            self.settle(accepted);
+            self.notifier.add_open();
+            self.take_in(accepted);
         }
     }
 
@@ -378,28 +379,28 @@ impl Worker {
     /// behind.
     fn take_handed(&mut self, is_last: bool) {
         let handed = match is_last {
-            true => self.signal.take_last_handed(),
-            false => self.signal.take_handed(),
+            true => self.notifier.take_last_handed(),
+            false => self.notifier.take_handed(),
         };
-        handed.into_iter().for_each(|accepted| self.settle(accepted));
+        handed.into_iter().for_each(|accepted| self.take_in(accepted));
     }
 
     /// Serves a connection, which is counted as open.
-    fn settle(&mut self, accepted: Accepted) {
+    fn take_in(&mut self, accepted: AcceptedConnection) {
         if !self.admit(accepted) {
-            self.signal.remove_open();
+            self.notifier.remove_open();
         }
     }
 
     /// Takes a connection in; false if there are too many, or the system will not have it.
-    fn admit(&mut self, accepted: Accepted) -> bool {
+    fn admit(&mut self, accepted: AcceptedConnection) -> bool {
         let counters = &self.shared.counters;
         counters.connections_accepted.fetch_add(1, Ordering::Relaxed);
-        let Accepted { mut stream, transport, address, local } = accepted;
+        let AcceptedConnection { mut stream, transport, address, local } = accepted;
         let limit = self.shared.settings.max_clients.load(Ordering::Relaxed) as u64;
         if counters.connections_open.load(Ordering::Relaxed) >= limit {
             counters.connections_rejected.fetch_add(1, Ordering::Relaxed);
-            // One try: whoever is turned away may miss the reason.
+            // One try: a rejected client may miss the reason.
             let _ = stream.write(b"-ERR max number of clients reached\r\n");
             return false;
         }
@@ -414,9 +415,9 @@ impl Worker {
             self.free.push(index);
             return false;
         }
-        let signal = Arc::clone(&self.signal);
-        let (worker, place) = (self.number, index);
-        let origin = Origin { transport, address, local, worker, place, signal };
+        let notifier = Arc::clone(&self.notifier);
+        let worker = self.number;
+        let origin = Origin { transport, address, local, worker, index, notifier };
         self.connections[index] = Some(Connection::new(stream, &self.shared, origin));
         self.enqueue(index);
         true
@@ -464,12 +465,12 @@ impl Worker {
 /// However it ends, no other worker gives it connections afterwards.
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.signal.end();
+        self.notifier.end();
     }
 }
 
-/// Runs a part of a connection's turn. A panic is a fault of ours: it costs its connection, which
-/// is dropped, and no other one.
+/// Runs a part of a connection's time slice. A panic is a fault of ours: it costs its connection,
+/// which is dropped, and no other one.
 fn guarded<T>(part: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(part))
         .inspect_err(|_| tracing::error!("a command has panicked; its connection is closed"))

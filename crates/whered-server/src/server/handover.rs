@@ -13,14 +13,14 @@ use std::thread::Builder;
 use tokio::sync::mpsc;
 
 use super::{Server, ServerError};
-use crate::dns::{Adopted, DnsDoor, Give};
-use crate::listen::{Handed, Predecessor, Successor, Waiting};
+use crate::dns::{AdoptedConnection, DnsListener, Give};
+use crate::listen::{HandoverState, Predecessor, Successor, SuccessorListener};
 
 /// What changes hands with other processes.
 #[derive(Default)]
 pub(crate) struct HandOver {
     /// Who listens for a successor; nobody without a data directory.
-    pub(crate) waiting: Option<Waiting>,
+    pub(crate) waiting: Option<SuccessorListener>,
     pub(crate) successors: Option<mpsc::UnboundedReceiver<Successor>>,
     /// The process whose place this one takes, until it is dismissed.
     pub(crate) predecessor: Option<Arc<Predecessor>>,
@@ -28,12 +28,12 @@ pub(crate) struct HandOver {
 
 impl HandOver {
     /// Listens for a successor where there is a data directory to meet in.
-    pub(crate) fn start(data_dir: Option<&Path>, handed: Handed) -> HandOver {
+    pub(crate) fn start(data_dir: Option<&Path>, handed: HandoverState) -> HandOver {
         let Some(data_dir) = data_dir else {
             return HandOver::default();
         };
         let (sender, receiver) = mpsc::unbounded_channel();
-        match Waiting::start(data_dir, handed, sender) {
+        match SuccessorListener::start(data_dir, handed, sender) {
             Ok(waiting) => {
                 HandOver { waiting: Some(waiting), successors: Some(receiver), predecessor: None }
             }
@@ -75,13 +75,13 @@ impl Server {
             return;
         };
         predecessor.dismiss();
-        let Some(adopter) = self.doors.dns.as_ref().map(DnsDoor::adopter) else {
+        let Some(adopter) = self.listeners.dns.as_ref().map(DnsListener::adopter) else {
             return;
         };
         let take = move || {
             predecessor.take_connections(|connection, speaks| {
-                // A door that is closed again closes them, too.
-                let _ = adopter.send(Adopted { stream: connection.into(), speaks });
+                // A listener that is closed again closes them, too.
+                let _ = adopter.send(AdoptedConnection { stream: connection.into(), speaks });
             });
         };
         if let Err(error) = Builder::new().name("whered-adopt".to_owned()).spawn(take) {
@@ -101,14 +101,14 @@ impl Server {
         mut give_up: impl FnMut() -> bool,
     ) -> Result<HandedOver, ServerError> {
         tracing::info!("handing over to another process");
-        let handed = self.handover.waiting.take().map(Waiting::stop).unwrap_or_default();
+        let handed = self.handover.waiting.take().map(SuccessorListener::stop).unwrap_or_default();
         self.helpers.stop();
-        let (resp, http) = (self.doors.resp.take(), self.doors.http.take());
+        let (resp, http) = (self.listeners.resp.take(), self.listeners.http.take());
         std::thread::scope(|scope| {
             resp.map(|resp| scope.spawn(|| resp.hand_over()));
             http.map(|http| scope.spawn(|| http.stop()));
         });
-        let dns = self.doors.dns.take();
+        let dns = self.listeners.dns.take();
         let mut gave_up = false;
         let given = self.engine.give_up_data();
         if let Err(error) = &given {
@@ -130,27 +130,29 @@ impl Server {
             }
             return Ok(HandedOver::Done);
         }
-        // Whoever is still there sees now that nothing more comes.
+        // A successor that is still there sees now that nothing more comes.
         drop(successor);
         if gave_up {
-            dns.into_iter().for_each(DnsDoor::stop);
+            dns.into_iter().for_each(DnsListener::stop);
             return Ok(HandedOver::Stopped);
         }
         tracing::error!("the other process was gone before it served; serving on");
         let latest = self.latest.into_inner().unwrap_or_else(PoisonError::into_inner);
         let resumed = Server::start_after(latest, None, handed, self.links);
         if let Some(dns) = dns {
-            let next = resumed.as_ref().ok().and_then(|server| server.doors.dns.as_ref());
+            let next = resumed.as_ref().ok().and_then(|server| server.listeners.dns.as_ref());
             dns.hand_over(next.map(|next| give_within(next.adopter())));
         }
         Ok(HandedOver::Resumed(Box::new(resumed?)))
     }
 }
 
-/// Gives connections to another door of this process.
-fn give_within(adopter: mpsc::UnboundedSender<Adopted>) -> Give {
+/// Gives connections to another listener of this process.
+fn give_within(adopter: mpsc::UnboundedSender<AdoptedConnection>) -> Give {
     Box::new(move |connection, speaks| {
         let stream = connection.try_clone_to_owned()?.into();
-        adopter.send(Adopted { stream, speaks }).map_err(|_| io::ErrorKind::NotConnected.into())
+        adopter
+            .send(AdoptedConnection { stream, speaks })
+            .map_err(|_| io::ErrorKind::NotConnected.into())
     })
 }

@@ -1,8 +1,8 @@
-//! The server: one engine, its doors, and their orderly end.
+//! The server: one engine, its listeners, and their orderly end.
 //!
 //! ```text
 //! start:  sockets ─> engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics) ─> watching, probes
-//! stop:   watching, probes ─> doors (each answers what it has read) ─> engine closes the journal
+//! stop:   watching, probes ─> listeners (each answers what it has read) ─> engine closes the journal
 //! ```
 //!
 //! A failed start leaves nothing running: what was started before the failure is stopped.
@@ -22,18 +22,18 @@ use std::time::Instant;
 use whered_engine::store::{JournalOptions, SyncPolicy};
 use whered_engine::{BeforeData, Engine, EngineError, EngineOptions, SnapshotOptions};
 
+use crate::compaction::Compactor;
 use crate::config::{Config, JournalConfig, SnapshotConfig};
-use crate::dns::DnsDoor;
+use crate::dns::DnsListener;
 use crate::feeds::{Applier, DropFolder};
-use crate::folding::Folder;
 use crate::health::{self, HealthBoard, Prober};
-use crate::http::{HttpCounters, HttpDoor};
-use crate::listen::{self, ConnectionLimits, Handed, ListenOptions, Predecessor, Sockets};
+use crate::http::{HttpCounters, HttpListener};
+use crate::listen::{self, ConnectionLimits, HandoverState, ListenOptions, Predecessor, Sockets};
 use crate::metrics::Metrics;
 use crate::progress;
 use crate::reload::{Reloader, remark_on_rulesets, with_lowest_priority};
-use crate::resp::{RespContext, RespDoor};
-use crate::rules::Tender;
+use crate::resp::{RespContext, RespListener};
+use crate::rules::RulesMaintenance;
 use crate::snapshots::Snapshotter;
 use crate::sweep::Sweeper;
 use crate::zone_watch::ZoneWatch;
@@ -56,7 +56,7 @@ pub use handover::HandedOver;
 /// ```
 pub struct Server {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) doors: Doors,
+    pub(crate) listeners: Listeners,
     pub(crate) helpers: Helpers,
     config: Config,
     /// What a reload has brought since.
@@ -66,7 +66,7 @@ pub struct Server {
 }
 
 /// Starts what belongs to feeds and is not the server's: clients of other servers. Called when the
-/// engine is open and no door or thread of a feed uses it yet; gives what stops them.
+/// engine is open and no listener or thread of a feed uses it yet; gives what stops them.
 pub type StartLinks = Arc<dyn Fn(&Config, &Arc<Engine>) -> Result<StopLinks, String> + Send + Sync>;
 
 /// Ends what a [`StartLinks`] has started.
@@ -77,17 +77,17 @@ fn no_links() -> StartLinks {
 }
 
 #[derive(Default)]
-pub(crate) struct Doors {
-    pub(crate) resp: Option<RespDoor>,
-    pub(crate) dns: Option<DnsDoor>,
-    pub(crate) http: Option<HttpDoor>,
+pub(crate) struct Listeners {
+    pub(crate) resp: Option<RespListener>,
+    pub(crate) dns: Option<DnsListener>,
+    pub(crate) http: Option<HttpListener>,
 }
 
 impl Server {
-    /// Opens the engine, binds every door (port 0: a free one) and starts the threads.
+    /// Opens the engine, binds every listener (port 0: a free one) and starts the threads.
     ///
     /// # Errors
-    /// One line: a door that anybody could walk through, a file or the journal that cannot be
+    /// One line: a listener that anybody could walk through, a file or the journal that cannot be
     /// read, an address that cannot be bound.
     pub fn start(config: Config) -> Result<Server, ServerError> {
         Server::start_with(config, no_links())
@@ -98,8 +98,10 @@ impl Server {
     /// # Errors
     /// As [`Server::start`], and the line of the links.
     pub fn start_with(config: Config, links: StartLinks) -> Result<Server, ServerError> {
-        let handed =
-            Handed { sockets: listen::inherited(&listen_options(&config))?, ..Handed::default() };
+        let handed = HandoverState {
+            sockets: listen::inherited(&listen_options(&config))?,
+            ..HandoverState::default()
+        };
         Server::start_after(config, None, handed, links)
     }
 
@@ -126,10 +128,10 @@ impl Server {
     pub(crate) fn start_after(
         config: Config,
         predecessor: Option<Predecessor>,
-        handed: Handed,
+        handed: HandoverState,
         links: StartLinks,
     ) -> Result<Server, ServerError> {
-        if let Some(refusal) = config.unguarded_door().or_else(|| config.unkept_feed()) {
+        if let Some(refusal) = config.unguarded_listener().or_else(|| config.unkept_feed()) {
             return Err(ServerError::new(refusal));
         }
         let mut fitting = with_fitting_limits(config.clone());
@@ -166,14 +168,14 @@ impl Server {
         }
         engine.feeds().set_memory_max(config.resp.max_memory_bytes);
         let started = links(&config, &engine).map_err(ServerError::new).and_then(|stop_links| {
-            let running = Running::start(&engine, &fitting, sockets, checks, stop_links);
+            let running = StartedParts::start(&engine, &fitting, sockets, checks, stop_links);
             running.map_err(|error| ServerError::as_user(error, user.as_deref()))
         });
         match started {
-            Ok(Running { doors, helpers, mut handover }) => {
+            Ok(StartedParts { listeners, helpers, mut handover }) => {
                 handover.predecessor = predecessor;
                 let latest = Mutex::new(config.clone());
-                Ok(Server { engine, doors, helpers, config, latest, handover, links })
+                Ok(Server { engine, listeners, helpers, config, latest, handover, links })
             }
             Err(error) => {
                 engine.give_up_data()?;
@@ -182,19 +184,19 @@ impl Server {
         }
     }
 
-    /// The engine behind the doors.
+    /// The engine behind the listeners.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
     /// Where RESP listens.
     pub fn resp_addresses(&self) -> &[SocketAddr] {
-        self.doors.resp.as_ref().map_or(&[], RespDoor::addresses)
+        self.listeners.resp.as_ref().map_or(&[], RespListener::addresses)
     }
 
     /// Where RESP listens for TLS.
     pub fn resp_tls_addresses(&self) -> &[SocketAddr] {
-        self.doors.resp.as_ref().map_or(&[], RespDoor::tls_addresses)
+        self.listeners.resp.as_ref().map_or(&[], RespListener::tls_addresses)
     }
 
     /// The Unix socket where RESP listens.
@@ -204,12 +206,12 @@ impl Server {
 
     /// Where HTTP listens.
     pub fn http_addresses(&self) -> &[SocketAddr] {
-        self.doors.http.as_ref().map_or(&[], HttpDoor::addresses)
+        self.listeners.http.as_ref().map_or(&[], HttpListener::addresses)
     }
 
     /// Where DNS listens, by UDP and TCP alike.
     pub fn dns_addresses(&self) -> &[SocketAddr] {
-        self.doors.dns.as_ref().map_or(&[], DnsDoor::addresses)
+        self.listeners.dns.as_ref().map_or(&[], DnsListener::addresses)
     }
 
     /// Reads databases, zones and pools anew; all or nothing. Gives one line about what serves
@@ -218,7 +220,7 @@ impl Server {
     /// # Errors
     /// The first fault, with its place; the old generation serves on.
     pub fn reload(&self, config: Config) -> Result<String, ServerError> {
-        let unchanged = config.has_same_doors(&self.config);
+        let unchanged = config.has_same_listeners(&self.config);
         let latest = config.clone();
         let checks = health::prepare(&config.checks)?;
         let setup = config.into_setup();
@@ -240,8 +242,8 @@ impl Server {
         Ok(line)
     }
 
-    /// Closes the doors, each after answering what it has read, and then the journal, so that
-    /// nothing acknowledged is lost, and gives up the data directory, whoever still holds the
+    /// Closes the listeners, each after answering what it has read, and then the journal, so that
+    /// nothing acknowledged is lost, and gives up the data directory even if others still hold the
     /// engine. Takes less than five seconds.
     ///
     /// # Errors
@@ -250,49 +252,49 @@ impl Server {
         if let Some(waiting) = self.handover.waiting {
             drop(waiting.stop());
         }
-        // Before the doors: one of them may be waiting for a snapshot that `SAVE` makes.
+        // Before the listeners: one of them may be waiting for a snapshot that `SAVE` makes.
         self.helpers.stop();
-        self.doors.stop();
+        self.listeners.stop();
         Ok(self.engine.give_up_data()?)
     }
 }
 
 /// Everything that a start starts.
-struct Running {
-    doors: Doors,
+struct StartedParts {
+    listeners: Listeners,
     helpers: Helpers,
     handover: HandOver,
 }
 
-impl Running {
+impl StartedParts {
     fn start(
         engine: &Arc<Engine>,
         config: &Config,
         sockets: Option<Sockets>,
         checks: health::Ready,
         stop_links: StopLinks,
-    ) -> io::Result<Running> {
+    ) -> io::Result<StartedParts> {
         let sockets = match sockets {
             Some(sockets) => sockets,
             None => Sockets::open(&listen_options(config), Sockets::default())?,
         };
         let board = Arc::new(HealthBoard::default());
-        let doors = Doors::start(engine, config, &sockets, &board);
+        let listeners = Listeners::start(engine, config, &sockets, &board);
         let started =
-            doors.and_then(|doors| match Helpers::start(engine, config, &board, checks) {
-                Ok(helpers) => Ok((doors, helpers)),
+            listeners.and_then(|listeners| match Helpers::start(engine, config, &board, checks) {
+                Ok(helpers) => Ok((listeners, helpers)),
                 Err(error) => {
-                    doors.stop();
+                    listeners.stop();
                     Err(error)
                 }
             });
         match started {
-            Ok((doors, mut helpers)) => {
+            Ok((listeners, mut helpers)) => {
                 helpers.others.insert(0, stop_links);
-                let cookie_secret = doors.dns.as_ref().and_then(DnsDoor::cookie_secret);
-                let handed = Handed { sockets, cookie_secret };
+                let cookie_secret = listeners.dns.as_ref().and_then(DnsListener::cookie_secret);
+                let handed = HandoverState { sockets, cookie_secret };
                 let handover = HandOver::start(config.data_dir.as_deref(), handed);
-                Ok(Running { doors, helpers, handover })
+                Ok(StartedParts { listeners, helpers, handover })
             }
             Err(error) => {
                 stop_links();
@@ -302,18 +304,18 @@ impl Running {
     }
 }
 
-impl Doors {
+impl Listeners {
     fn start(
         engine: &Arc<Engine>,
         config: &Config,
         sockets: &Sockets,
         board: &Arc<HealthBoard>,
-    ) -> io::Result<Doors> {
-        let mut doors = Doors::default();
-        match doors.start_all(engine, config, sockets, board) {
-            Ok(()) => Ok(doors),
+    ) -> io::Result<Listeners> {
+        let mut listeners = Listeners::default();
+        match listeners.start_all(engine, config, sockets, board) {
+            Ok(()) => Ok(listeners),
             Err(error) => {
-                doors.stop();
+                listeners.stop();
                 Err(error)
             }
         }
@@ -331,24 +333,24 @@ impl Doors {
             self.resp = Some(start_resp(engine, config, sockets, board)?);
         }
         if !config.dns.listen.is_empty() {
-            self.dns = Some(DnsDoor::start(engine, &config.dns, sockets)?);
+            self.dns = Some(DnsListener::start(engine, &config.dns, sockets)?);
         }
         if !config.http.listen.is_empty() {
             let counters = Arc::new(HttpCounters::default());
             let metrics = Metrics {
                 engine: Arc::clone(engine),
                 started,
-                resp: self.resp.as_ref().map(|door| Arc::clone(door.counters())),
-                latencies: self.resp.as_ref().map(RespDoor::latencies),
-                dns: self.dns.as_ref().map(|door| Arc::clone(door.counters())),
+                resp: self.resp.as_ref().map(|listener| Arc::clone(listener.counters())),
+                latencies: self.resp.as_ref().map(RespListener::latencies),
+                dns: self.dns.as_ref().map(|listener| Arc::clone(listener.counters())),
                 http: Arc::clone(&counters),
                 health: Arc::clone(board),
             };
             let engine = Arc::clone(engine);
             let render = Box::new(move || metrics.render());
             let (options, feeds) = (&config.http, &config.feeds);
-            let door = HttpDoor::start(engine, options, feeds, counters, render, sockets)?;
-            self.http = Some(door);
+            let listener = HttpListener::start(engine, options, feeds, counters, render, sockets)?;
+            self.http = Some(listener);
         }
         Ok(())
     }
@@ -369,7 +371,7 @@ impl Doors {
     }
 }
 
-/// The threads beside the doors: what follows files, folds, plans, sweeps and saves. They are
+/// The threads beside the listeners: what follows files, folds, plans, sweeps and saves. They are
 /// stopped in the order in which they were started.
 pub(crate) struct Helpers {
     reloader: Reloader,
@@ -405,10 +407,10 @@ impl Helpers {
     fn start_others(&mut self, engine: &Arc<Engine>) -> io::Result<()> {
         let zones = ZoneWatch::start(engine)?;
         self.stop_with(|| zones.stop());
-        let tender = Tender::start(engine)?;
-        self.stop_with(|| tender.stop());
-        let folder = Folder::start(engine)?;
-        self.stop_with(|| folder.stop());
+        let maintenance = RulesMaintenance::start(engine)?;
+        self.stop_with(|| maintenance.stop());
+        let compactor = Compactor::start(engine)?;
+        self.stop_with(|| compactor.stop());
         let sweeper = Sweeper::start(engine)?;
         self.stop_with(|| sweeper.stop());
         let snapshotter = Snapshotter::start(engine)?;
@@ -449,7 +451,7 @@ fn start_resp(
     config: &Config,
     sockets: &Sockets,
     board: &Arc<HealthBoard>,
-) -> io::Result<RespDoor> {
+) -> io::Result<RespListener> {
     let (sync, config) = (config.journal.sync, &config.resp);
     for name in &config.plain_passwords {
         tracing::warn!(
@@ -467,8 +469,8 @@ fn start_resp(
         health: Arc::clone(board),
         ..RespContext::default()
     };
-    let door = RespDoor::start_on(Arc::clone(engine), config.clone(), context, sockets);
-    door.map_err(|error| io::Error::new(error.kind(), format!("RESP {error}")))
+    let listener = RespListener::start_on(Arc::clone(engine), config.clone(), context, sockets);
+    listener.map_err(|error| io::Error::new(error.kind(), format!("RESP {error}")))
 }
 
 /// Where the server of a configuration listens.

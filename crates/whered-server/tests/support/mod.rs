@@ -9,14 +9,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use whered_engine::{Engine, EngineOptions};
-use whered_server::resp::{RespDoor, RespOptions};
+use whered_server::resp::{RespListener, RespOptions};
 
 use client::Client;
 
 /// A RESP door over an engine, on a free loopback port.
 pub(crate) struct Door {
     pub(crate) engine: Arc<Engine>,
-    pub(crate) door: RespDoor,
+    pub(crate) door: RespListener,
 }
 
 impl Door {
@@ -31,7 +31,7 @@ impl Door {
         let listen = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
         let mut options = RespOptions { listen, threads: Some(2), ..RespOptions::default() };
         change(&mut options);
-        let door = RespDoor::start(Arc::clone(&engine), options).expect("the door opens");
+        let door = RespListener::start(Arc::clone(&engine), options).expect("the door opens");
         Door { engine, door }
     }
 

@@ -1,16 +1,16 @@
 //! One process takes the place of another: listening sockets and the data directory change hands.
 //!
 //! For: a restart that loses no question. Not for: who starts the new process (the program), how
-//! doors are stopped (they know), files in messages (`passing.rs`).
+//! listeners are stopped (they know), files in messages (`descriptors.rs`).
 //!
 //! ```text
-//!   old: all doors open                           new: reads configuration
+//!   old: all listeners open                           new: reads configuration
 //!      │ <──────────── "whered 1 take over" ────────────┤ connects to DATA_DIR/handover
 //!      ├── "socket dns-udp 0 127.0.0.1:53" + descriptor ─>  one message each, then "end"
 //!      │                                                │ reads zones, databases, rulesets
 //!      │ <───────────────── "data" ─────────────────────┤
 //!   RESP and HTTP finish; journal closed, directory unlocked
-//!      ├──────────────── "data is yours" ──────────────>│ replays the journal, opens all doors
+//!      ├──────────────── "data is yours" ──────────────>│ replays the journal, opens all listeners
 //!   DNS goes on from memory                             │
 //!      │ <──────── "serving", then "connections" ───────┤
 //!      ├── "connection 192.0.2.7" + descriptor ────────>│ goes on with DNS over TCP where it was
@@ -30,7 +30,7 @@
 //!
 //! At the same time: one successor at a time. Only the same user, and root, can reach the socket.
 
-mod passing;
+mod descriptors;
 
 use std::fmt;
 use std::fs::{self, File, Permissions};
@@ -47,7 +47,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, SockAddr, Socket, Type};
 use tokio::sync::mpsc;
 
-use super::sockets::{Belongs, Kind, Listening, Sockets};
+use super::sockets::{Kind, ListeningSocket, SocketKey, Sockets};
 
 /// The socket in the data directory.
 const SOCKET_FILE: &str = "handover";
@@ -73,7 +73,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What a process hands over beside its data directory.
 #[derive(Debug, Default)]
-pub(crate) struct Handed {
+pub(crate) struct HandoverState {
     pub(crate) sockets: Sockets,
     /// What DNS cookies are made with, so that clients' cookies stay good.
     pub(crate) cookie_secret: Option<[u8; 16]>,
@@ -114,22 +114,22 @@ struct Listener {
 }
 
 /// Listens for a successor.
-pub(crate) struct Waiting {
+pub(crate) struct SuccessorListener {
     listener: Arc<Listener>,
     path: PathBuf,
-    thread: JoinHandle<Handed>,
+    thread: JoinHandle<HandoverState>,
 }
 
-impl Waiting {
+impl SuccessorListener {
     /// Opens the socket in the data directory, which this process holds.
     ///
     /// # Errors
     /// The system's: a path that is too long for a socket, for one.
     pub(crate) fn start(
         data_dir: &Path,
-        handed: Handed,
+        handed: HandoverState,
         successors: mpsc::UnboundedSender<Successor>,
-    ) -> io::Result<Waiting> {
+    ) -> io::Result<SuccessorListener> {
         let path = data_dir.join(SOCKET_FILE);
         let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None)?;
         // Nobody gets in before the permissions are what they should be: Linux takes them from the
@@ -150,11 +150,11 @@ impl Waiting {
         let thread = Builder::new()
             .name("whered-handover".to_owned())
             .spawn(move || wait(&own, handed, &successors))?;
-        Ok(Waiting { listener, path, thread })
+        Ok(SuccessorListener { listener, path, thread })
     }
 
     /// Ends the thread and closes its copies of the sockets, which are given back.
-    pub(crate) fn stop(self) -> Handed {
+    pub(crate) fn stop(self) -> HandoverState {
         // A successor has its own socket at the path only after this one's directory is given up.
         // When it cannot be removed, the next process will.
         let _ = fs::remove_file(&self.path);
@@ -163,7 +163,7 @@ impl Waiting {
         let _ = self.listener.socket.shutdown(Shutdown::Both);
         self.thread.join().unwrap_or_else(|_| {
             tracing::error!("the thread that waits for a successor has panicked");
-            Handed::default()
+            HandoverState::default()
         })
     }
 }
@@ -171,9 +171,9 @@ impl Waiting {
 /// Takes one successor after the other until one wants the data, or the listener is shut down.
 fn wait(
     listener: &Listener,
-    handed: Handed,
+    handed: HandoverState,
     successors: &mpsc::UnboundedSender<Successor>,
-) -> Handed {
+) -> HandoverState {
     while !listener.is_over.load(Ordering::SeqCst) {
         let socket = match listener.socket.accept() {
             Ok((socket, _)) => socket,
@@ -197,29 +197,29 @@ fn wait(
 }
 
 /// Gives the sockets; whether the other side then wants the data.
-fn talk(listener: &Listener, socket: &Socket, handed: &Handed) -> io::Result<bool> {
+fn talk(listener: &Listener, socket: &Socket, handed: &HandoverState) -> io::Result<bool> {
     socket.set_read_timeout(Some(WORD_TIME))?;
     socket.set_write_timeout(Some(WORD_TIME))?;
-    match passing::receive(socket)? {
+    match descriptors::receive(socket)? {
         Some((text, _)) if text == GREETING => {}
         Some(_) => return Err(io::Error::other("it speaks another language")),
         None => return Ok(false),
     }
-    for Listening { belongs, socket: listening } in handed.sockets.iter() {
-        let Belongs { kind, number, listen } = belongs;
+    for ListeningSocket { key, socket: listening } in handed.sockets.iter() {
+        let SocketKey { kind, number, listen } = key;
         let text = format!("socket {} {number} {listen}", kind.name());
-        passing::send(socket, &text, Some(listening.as_fd()))?;
+        descriptors::send(socket, &text, Some(listening.as_fd()))?;
     }
     if let Some(secret) = handed.cookie_secret {
         let text = format!("cookie-secret {:032x}", u128::from_be_bytes(secret));
-        passing::send(socket, &text, None)?;
+        descriptors::send(socket, &text, None)?;
     }
-    passing::send(socket, END, None)?;
+    descriptors::send(socket, END, None)?;
     // It reads its files now, which takes as long as they are large. The listener's end is seen
     // too.
     socket.set_read_timeout(Some(LOOK))?;
     loop {
-        match passing::receive(socket) {
+        match descriptors::receive(socket) {
             Ok(word) => return Ok(word.is_some_and(|(text, _)| text == WANTS_DATA)),
             Err(error) if !is_pause(&error) => return Err(error),
             Err(_) if listener.is_over.load(Ordering::SeqCst) => return Ok(false),
@@ -240,7 +240,7 @@ impl Successor {
     /// # Errors
     /// It is gone.
     pub(crate) fn give_data(&self) -> io::Result<()> {
-        passing::send(&self.socket, DATA_GIVEN, None)
+        descriptors::send(&self.socket, DATA_GIVEN, None)
     }
 
     /// Waits until it serves; false: it is gone, or `give_up` said so.
@@ -248,7 +248,7 @@ impl Successor {
         // The time is set already; without it the loop would wait longer, which is all.
         let _ = self.socket.set_read_timeout(Some(LOOK));
         loop {
-            match passing::receive(&self.socket) {
+            match descriptors::receive(&self.socket) {
                 Ok(word) => return word.is_some_and(|(text, _)| text == SERVING),
                 Err(error) if is_pause(&error) && !give_up() => {}
                 Err(_) => return false,
@@ -262,7 +262,7 @@ impl Successor {
     pub(crate) fn takes_connections(&self) -> bool {
         let deadline = Instant::now() + CONNECTIONS_TIME;
         loop {
-            match passing::receive(&self.socket) {
+            match descriptors::receive(&self.socket) {
                 Ok(word) => return word.is_some_and(|(text, _)| text == CONNECTIONS),
                 Err(error) if is_pause(&error) && Instant::now() < deadline => {}
                 Err(_) => return false,
@@ -279,7 +279,7 @@ impl Successor {
         connection: BorrowedFd<'_>,
         speaks: Speaks,
     ) -> io::Result<()> {
-        passing::send(&self.socket, &format!("{CONNECTION} {speaks}"), Some(connection))
+        descriptors::send(&self.socket, &format!("{CONNECTION} {speaks}"), Some(connection))
     }
 }
 
@@ -295,7 +295,7 @@ impl Predecessor {
     ///
     /// # Errors
     /// One line: there is one, but it does not hand over.
-    pub(crate) fn meet(data_dir: &Path) -> io::Result<Option<(Predecessor, Handed)>> {
+    pub(crate) fn meet(data_dir: &Path) -> io::Result<Option<(Predecessor, HandoverState)>> {
         let path = data_dir.join(SOCKET_FILE);
         let cannot = |error: &dyn std::fmt::Display| {
             io::Error::other(format!("cannot take over by {}: {error}", path.display()))
@@ -326,13 +326,13 @@ impl Predecessor {
     /// It did not come to its end.
     pub(crate) fn take_data(&self) -> Result<(), String> {
         let deadline = Instant::now() + GIVING_TIME;
-        let asked = passing::send(&self.socket, WANTS_DATA, None)
+        let asked = descriptors::send(&self.socket, WANTS_DATA, None)
             .and_then(|()| self.socket.set_read_timeout(Some(LOOK)));
         if asked.is_err() {
             return Ok(());
         }
         loop {
-            match passing::receive(&self.socket) {
+            match descriptors::receive(&self.socket) {
                 Ok(Some((text, _))) if text == DATA_GIVEN => return Ok(()),
                 Ok(Some((text, _))) => return Err(format!("the old process says '{text}'")),
                 Ok(None) => {
@@ -356,17 +356,17 @@ impl Predecessor {
     /// Tells it to go.
     pub(crate) fn dismiss(&self) {
         // When it is gone already, all the better.
-        let _ = passing::send(&self.socket, SERVING, None);
+        let _ = descriptors::send(&self.socket, SERVING, None);
     }
 
     /// Takes its connections until it is gone, after [`Predecessor::dismiss`].
     pub(crate) fn take_connections(&self, mut take: impl FnMut(OwnedFd, Speaks)) {
         let deadline = Instant::now() + GIVING_TIME;
-        if passing::send(&self.socket, CONNECTIONS, None).is_err() {
+        if descriptors::send(&self.socket, CONNECTIONS, None).is_err() {
             return;
         }
         loop {
-            match passing::receive(&self.socket) {
+            match descriptors::receive(&self.socket) {
                 Ok(Some((text, Some(connection)))) => {
                     let speaks = text.strip_prefix(CONNECTION).map(str::trim_start);
                     if let Some(speaks) = speaks.and_then(Speaks::from_text) {
@@ -381,12 +381,12 @@ impl Predecessor {
     }
 }
 
-fn take_sockets(socket: &Socket) -> io::Result<Handed> {
+fn take_sockets(socket: &Socket) -> io::Result<HandoverState> {
     socket.set_read_timeout(Some(WORD_TIME))?;
-    passing::send(socket, GREETING, None)?;
-    let mut handed = Handed::default();
+    descriptors::send(socket, GREETING, None)?;
+    let mut handed = HandoverState::default();
     loop {
-        let word = passing::receive(socket).map_err(|error| match is_pause(&error) {
+        let word = descriptors::receive(socket).map_err(|error| match is_pause(&error) {
             true => io::Error::other("no answer; is another process taking over?"),
             false => error,
         })?;
@@ -397,8 +397,8 @@ fn take_sockets(socket: &Socket) -> io::Result<Handed> {
             (None, None) if text == END => return Ok(handed),
             (Some(("socket", place)), Some(socket)) => {
                 // A kind that is not known is of a newer program; its descriptor is closed here.
-                if let Some(belongs) = read_place(place) {
-                    handed.sockets.add(Listening { belongs, socket });
+                if let Some(key) = read_key(place) {
+                    handed.sockets.add(ListeningSocket { key, socket });
                 }
             }
             (Some(("cookie-secret", digits)), None) => {
@@ -410,11 +410,11 @@ fn take_sockets(socket: &Socket) -> io::Result<Handed> {
     }
 }
 
-fn read_place(text: &str) -> Option<Belongs> {
+fn read_key(text: &str) -> Option<SocketKey> {
     let (kind, rest) = text.split_once(' ')?;
     let (number, listen) = rest.split_once(' ')?;
     let (kind, number) = (Kind::from_name(kind)?, number.parse().ok()?);
-    Some(Belongs { kind, number, listen: listen.to_owned() })
+    Some(SocketKey { kind, number, listen: listen.to_owned() })
 }
 
 fn is_pause(error: &io::Error) -> bool {

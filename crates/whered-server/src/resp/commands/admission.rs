@@ -74,7 +74,7 @@ pub(super) fn reject(
 ) {
     match entry {
         Some(entry) => session.meter.note_rejected(entry.number),
-        None => session.shared.refusals.note_unknown(),
+        None => session.shared.refused_commands.note_unknown(),
     }
     let name = entry.map_or(args.at(0), |entry| entry.command.name.as_bytes());
     if entry.is_some_and(|entry| entry.command.executes_queue()) {

@@ -24,7 +24,7 @@ use super::{
     Action, Command, Effect, Failure, Flag, NameKind, NameSpec, Outcome, SYNTAX_ERROR, WhenFull,
     cut, integer, name, no_such,
 };
-use crate::resp::deferred;
+use crate::resp::background;
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Reply, Rest};
 use crate::resp::session::Session;
@@ -178,7 +178,7 @@ fn load(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let plain = LoadOptions { value: None, source_set: None, ..how };
     let engine = Arc::clone(&session.shared.engine);
     // Reading and compiling go on elsewhere; the set is changed by this worker, as by any write.
-    deferred::begin(session, reply, move |reader| {
+    background::begin(session, reply, move |reader| {
         let how =
             LoadOptions { value: value.as_deref(), source_set: source_set.as_deref(), ..plain };
         let ready = match &source {

@@ -53,7 +53,7 @@ const CLIENT: &[Command] = &[
         summary: "Returns the name of the connection",
         since: "2.6.9",
         action: Action::Run(|session, _, reply| {
-            match session.client.words().name {
+            match session.client.info().name {
                 name if name.is_empty() => reply.null(),
                 name => reply.bulk(&name),
             }
@@ -175,7 +175,7 @@ const CLIENT: &[Command] = &[
         since: "2.6.9",
         action: Action::Run(|session, args, reply| {
             check_client_name(args.at(2))?;
-            session.client.set_words(|words| words.name = args.at(2).to_vec());
+            session.client.set_info(|info| info.name = args.at(2).to_vec());
             reply.ok();
             Ok(Effect::Unchanged)
         }),
@@ -248,8 +248,8 @@ fn set_info(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
             "ERR {name} cannot contain spaces, newlines or special characters."
         )));
     }
-    session.client.set_words(|words| {
-        *(if is_name { &mut words.lib_name } else { &mut words.lib_version }) = value.to_vec();
+    session.client.set_info(|info| {
+        *(if is_name { &mut info.lib_name } else { &mut info.lib_version }) = value.to_vec();
     });
     reply.ok();
     Ok(Effect::Unchanged)
@@ -274,7 +274,7 @@ fn pause(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 /// Workers whose connections wait for a pause's end look again.
 fn wake_everybody(session: &Session) {
     for client in session.shared.clients.open() {
-        client.origin.signal.wake();
+        client.origin.notifier.wake();
     }
 }
 
@@ -306,7 +306,7 @@ impl Filter {
             && self.kind.is_none_or(|wanted| wanted == kind)
             && is(&self.address, client.origin.address.as_bytes())
             && is(&self.local, client.origin.local.as_bytes())
-            && (self.user.is_none() || is(&self.user, client.words().user.as_bytes()))
+            && (self.user.is_none() || is(&self.user, client.info().user.as_bytes()))
     }
 }
 
@@ -405,7 +405,7 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 fn describe(client: &Client) -> Vec<u8> {
     let age = client.connected.elapsed().as_secs();
     let idle = age.saturating_sub(client.active_seconds.load(Ordering::Relaxed));
-    let (words, origin) = (client.words(), &client.origin);
+    let (words, origin) = (client.info(), &client.origin);
     let mut flags = String::new();
     if origin.transport == Transport::Unix {
         flags.push('U');

@@ -166,7 +166,7 @@ fn reset(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     session.become_user(user, authenticated);
     session.replies = ReplyMode::On;
     session.client.number.store(0, Ordering::Relaxed);
-    session.client.set_words(|words| words.name.clear());
+    session.client.set_info(|info| info.name.clear());
     set_protocol(session, reply, Protocol::Resp2);
     reply.simple("RESET");
     Ok(Effect::Unchanged)
@@ -237,7 +237,7 @@ fn hello(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         ));
     }
     if let Some(name) = client_name {
-        session.client.set_words(|words| words.name = name.to_vec());
+        session.client.set_info(|info| info.name = name.to_vec());
     }
     if let Some(protocol) = protocol {
         set_protocol(session, reply, protocol);

@@ -245,10 +245,10 @@ const SHORT_ARGUMENTS: usize = 16;
 pub(crate) fn count_error(session: &Session, name: &[u8], failure: &Failure) {
     session.shared.counters.errors.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     session.shared.statistics.note_error(failure.code());
-    let Some(told) = session.shared.refusals.note(name, std::time::Instant::now()) else {
+    let Some(told) = session.shared.refused_commands.note(name, std::time::Instant::now()) else {
         return;
     };
-    let words = session.client.words();
+    let info = session.client.info();
     tracing::warn!(
         "the command '{}' was refused {} times within {:.1} s, the last time with '{}': client {} \
          name={} lib-name={} lib-ver={}",
@@ -257,9 +257,9 @@ pub(crate) fn count_error(session: &Session, name: &[u8], failure: &Failure) {
         told.within.as_secs_f64(),
         failure.loggable().escape_ascii(),
         session.client.origin.address,
-        words.name.escape_ascii(),
-        words.lib_name.escape_ascii(),
-        words.lib_version.escape_ascii()
+        info.name.escape_ascii(),
+        info.lib_name.escape_ascii(),
+        info.lib_version.escape_ascii()
     );
 }
 

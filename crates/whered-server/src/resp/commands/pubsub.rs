@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Action, Channels, Command, Effect, Flag, InTransaction, Members, Outcome, WhenFull};
 use crate::resp::protocol::Args;
-use crate::resp::pubsub::By;
+use crate::resp::pubsub::SubscriptionKind;
 use crate::resp::reply::Reply;
 use crate::resp::session::{ReplyMode, Session};
 
@@ -40,7 +40,7 @@ pub(super) const COMMANDS: &[Command] = &[
         channels: Channels::Patterns,
         syntax: "pattern [pattern ...]",
         summary: "Subscribes to the channels that match patterns",
-        action: Action::Run(|session, args, reply| subscribe(session, args, reply, By::Pattern)),
+        action: Action::Run(|session, args, reply| subscribe(session, args, reply, SubscriptionKind::Pattern)),
         ..PUBSUB
     },
     Command {
@@ -70,7 +70,7 @@ pub(super) const COMMANDS: &[Command] = &[
         flags: &[Flag::PubSub, Flag::WhileSubscribed],
         syntax: "[pattern [pattern ...]]",
         summary: "Unsubscribes from patterns, or from all",
-        action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, By::Pattern)),
+        action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, SubscriptionKind::Pattern)),
         ..PUBSUB
     },
     Command {
@@ -79,7 +79,7 @@ pub(super) const COMMANDS: &[Command] = &[
         channels: Channels::All,
         syntax: "channel [channel ...]",
         summary: "Subscribes to channels",
-        action: Action::Run(|session, args, reply| subscribe(session, args, reply, By::Channel)),
+        action: Action::Run(|session, args, reply| subscribe(session, args, reply, SubscriptionKind::Channel)),
         ..PUBSUB
     },
     Command {
@@ -88,7 +88,7 @@ pub(super) const COMMANDS: &[Command] = &[
         flags: &[Flag::PubSub, Flag::WhileSubscribed],
         syntax: "[channel [channel ...]]",
         summary: "Unsubscribes from channels, or from all",
-        action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, By::Channel)),
+        action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, SubscriptionKind::Channel)),
         ..PUBSUB
     },
 ];
@@ -162,13 +162,18 @@ fn publish(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
     // Without replies messages must not stand in this one: they would go with it.
     let has_reply = session.replies == ReplyMode::On;
     if session.subscription_count() > 0 && !session.in_exec && has_reply {
-        session.client.take_post(usize::MAX, |message| reply.pushed(message));
+        session.client.take_messages(usize::MAX, |message| reply.pushed(message));
     }
     reply.count(count);
     Ok(Effect::Unchanged)
 }
 
-fn subscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By) -> Outcome {
+fn subscribe(
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut Reply,
+    by: SubscriptionKind,
+) -> Outcome {
     for name in args.from(1) {
         let names = session.names_mut(by);
         if names.insert(name.into()) {
@@ -180,7 +185,12 @@ fn subscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By) -
     Ok(Effect::Unchanged)
 }
 
-fn unsubscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By) -> Outcome {
+fn unsubscribe(
+    session: &mut Session,
+    args: Args<'_>,
+    reply: &mut Reply,
+    by: SubscriptionKind,
+) -> Outcome {
     let names: Vec<Box<[u8]>> = if args.len() > 1 {
         args.from(1).map(Box::from).collect()
     } else {
@@ -192,7 +202,7 @@ fn unsubscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By)
         }
         session.note_subscriptions();
         // What was published until now comes before the confirmation, and nothing after it.
-        session.client.take_post(usize::MAX, |message| reply.pushed(message));
+        session.client.take_messages(usize::MAX, |message| reply.pushed(message));
         confirm(session, reply, by, "unsubscribe", Some(name));
     }
     if names.is_empty() {
@@ -202,12 +212,18 @@ fn unsubscribe(session: &mut Session, args: Args<'_>, reply: &mut Reply, by: By)
 }
 
 /// What a connection is told about one name: the deed, the name, and how many names it has left.
-fn confirm(session: &Session, reply: &mut Reply, by: By, deed: &str, name: Option<&[u8]>) {
+fn confirm(
+    session: &Session,
+    reply: &mut Reply,
+    by: SubscriptionKind,
+    deed: &str,
+    name: Option<&[u8]>,
+) {
     // Within a transaction it is a part of the reply to EXEC.
     if !session.in_exec {
         reply.mark_notice();
     }
-    let sign = if by == By::Pattern { "p" } else { "" };
+    let sign = if by == SubscriptionKind::Pattern { "p" } else { "" };
     reply.push(3);
     reply.bulk([sign, deed].concat().as_bytes());
     match name {

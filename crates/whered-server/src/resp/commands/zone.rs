@@ -9,7 +9,7 @@ use super::{
     Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, NameKind, NameSpec,
     Outcome, WhenFull, name, named,
 };
-use crate::resp::deferred;
+use crate::resp::background;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -65,7 +65,7 @@ fn read(
     read: fn(&Engine, &str) -> Result<ZoneReport, EngineError>,
 ) -> Outcome {
     let zone = name(args.at(1))?.to_owned();
-    deferred::begin(session, reply, move |engine| {
+    background::begin(session, reply, move |engine| {
         let report = read(engine, &zone);
         Box::new(|reply| {
             let report = report.map_err(|error| Failure::made(format!("ERR {error}")))?;

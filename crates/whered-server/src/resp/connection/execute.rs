@@ -1,4 +1,4 @@
-//! Executing the requests of a connection's turn.
+//! Executing the requests of a connection's time slice.
 //!
 //! For: one request after the other, what is done ahead for those of a pipeline, and holding the
 //! replies of writes. Not for: what a command does (`commands`), when replies are sent (`send`).
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Invariants: requests are executed in their order, and none while a command of the connection is
-//! at work elsewhere; a turn ends between two requests, or between moves made together and the next
-//! one.
+//! at work elsewhere; a time slice ends between two requests, or between moves made together and
+//! the next one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,23 +23,24 @@ use crate::resp::protocol::{Parsed, ProtocolError};
 use crate::resp::reply::Failure;
 use crate::resp::session::ReplyMode;
 
-/// After so many commands of one connection a turn ends; those made together are not parted.
-const COMMANDS_PER_TURN: usize = 1024;
-/// After so many bytes of new replies a turn ends.
-pub(super) const OUTPUT_PER_TURN_BYTES: usize = 256 * 1024;
+/// After this many commands of one connection a time slice ends; those made together are not
+/// parted.
+const COMMANDS_PER_SLICE: usize = 1024;
+/// After this many bytes of new replies a time slice ends.
+pub(super) const OUTPUT_PER_SLICE_BYTES: usize = 256 * 1024;
 
 impl Connection {
-    /// Executes the requests that have arrived, up to the limits of one turn.
+    /// Executes the requests that have arrived, up to the limits of one time slice.
     pub(super) fn execute(&mut self) -> Progress {
         let start = self.reply.out.len();
         let mut count = 0;
         let mut progress = Progress::Starved;
-        if !self.finish_deferred() {
-            return Progress::Deferred;
+        if !self.finish_background() {
+            return Progress::InBackground;
         }
         while !self.session.closing {
-            let turn_is_over =
-                count >= COMMANDS_PER_TURN || self.reply.out.len() - start > OUTPUT_PER_TURN_BYTES;
+            let turn_is_over = count >= COMMANDS_PER_SLICE
+                || self.reply.out.len() - start > OUTPUT_PER_SLICE_BYTES;
             if turn_is_over || self.is_full() || self.reply.rest.is_some() {
                 progress = Progress::More;
                 break;
@@ -62,15 +63,15 @@ impl Connection {
                         break;
                     }
                     if count == 0 {
-                        self.session.meter.begin_turn();
+                        self.session.meter.begin_slice();
                     }
                     let from = self.reply.out.len();
                     let mode = self.session.replies;
                     commands::execute(&mut self.session, args, &mut self.reply);
-                    if self.session.deferred.is_some() {
+                    if self.session.background.is_some() {
                         self.input.used(used);
                         count += 1;
-                        progress = Progress::Deferred;
+                        progress = Progress::InBackground;
                         break;
                     }
                     self.finish_command(from, mode);
@@ -101,14 +102,14 @@ impl Connection {
     }
 
     /// Writes the reply of a command whose work was done elsewhere; false while it is not done.
-    fn finish_deferred(&mut self) -> bool {
-        let Some(deferred) = &self.session.deferred else {
+    fn finish_background(&mut self) -> bool {
+        let Some(command) = &self.session.background else {
             return true;
         };
-        let Some((finish, mode)) = deferred.take() else {
+        let Some((finish, mode)) = command.take() else {
             return false;
         };
-        self.session.deferred = None;
+        self.session.background = None;
         let from = self.reply.out.len();
         // What is left to do may be a write: no transaction of another worker may be under way.
         let shared = Arc::clone(&self.session.shared);
@@ -137,7 +138,7 @@ impl Connection {
         if let Some(moves) = commands::next_moves(&self.session, self.parser.found_ahead(input)) {
             let count = moves.len();
             if is_first {
-                self.session.meter.begin_turn();
+                self.session.meter.begin_slice();
             }
             let moved = moves.run(&mut self.session);
             self.answer_moves(count, &moved);
@@ -180,10 +181,10 @@ impl Connection {
             self.reply.out.truncate(from);
             self.reply.rest = None;
         }
-        if self.session.fate(awaited) == Durability::Durable {
+        if self.session.write_status(awaited) == Durability::Durable {
             return;
         }
-        self.holds.hold(from, self.reply.out.len(), awaited);
+        self.deferred_replies.hold(from, self.reply.out.len(), awaited);
     }
 
     /// Answers input that is no request, and closes.

@@ -3,7 +3,7 @@
 //! For: when reading pauses, when a connection is closed for its buffers, its silence or its
 //! slowness, and the account of buffers. Not for: the limits themselves (`settings`, `session`).
 //!
-//! Cost: a few comparisons a turn; [`Connection::look_after`] once a second.
+//! Cost: a few comparisons a time slice; [`Connection::look_after`] once a second.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -106,7 +106,7 @@ impl Connection {
         self.input.size_bytes() + self.reply.size_bytes() + queued
     }
 
-    /// Tells the register and the door's sum what the buffers take now.
+    /// Tells the register and the listener's sum what the buffers take now.
     pub(super) fn count_buffers(&mut self) {
         let client = &self.session.client;
         client.input_bytes.store(self.input.len(), Ordering::Relaxed);

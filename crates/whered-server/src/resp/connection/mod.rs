@@ -1,10 +1,10 @@
 //! One connection: bytes in, commands, bytes out.
 //!
 //! For: the output buffer, partial reads and writes, the limits of one client; the reply of a write
-//! leaves only when the write is durable, and later replies wait behind it (`holds`). Messages of
-//! channels come between replies, in the order in which they were published.
-//! Not for: which connection has its turn (`worker`), what a request is (`protocol`), executing
-//! requests (`execute`), sending (`send`), what it may hold (`limits`).
+//! leaves only when the write is durable, and later replies wait behind it (`deferred_replies`).
+//! Messages of channels come between replies, in the order in which they were published.
+//! Not for: which connection has its time slice (`worker`), what a request is (`protocol`),
+//! executing requests (`execute`), sending (`send`), what it may hold (`limits`).
 //!
 //! ```text
 //! input   ░░░░░░░│GEOADD ...│GEOPOS ...│GEOA       ░ used up, the rest waits for its end
@@ -16,14 +16,14 @@
 //!
 //! Invariants:
 //! - replies leave in the order of their requests;
-//! - one turn reads once, executes a bounded number of commands and writes once; other connections
-//!   may read and execute between its two halves;
+//! - one time slice reads once, executes a bounded number of commands and writes once; other
+//!   connections may read and execute between its two halves;
 //! - nothing is read while whole requests wait to be executed, so a long pipeline waits in the
 //!   kernel and the input holds little more than one unfinished request;
 //! - reading pauses while the output is large, and the connection is closed when it is larger
 //!   than the limit, or when it stands still for too long.
 //!
-//! Cost of a turn: at most one read and one write, and what the commands cost.
+//! Cost of a time slice: at most one read and one write, and what the commands cost.
 
 mod execute;
 mod limits;
@@ -37,23 +37,23 @@ use std::time::Instant;
 use whered_engine::Durability;
 
 use super::clients::Origin;
-use super::holds::Holds;
+use super::deferred_replies::DeferredReplies;
 use super::input::Input;
 use super::protocol::Parser;
-use super::reply::{Awaited, Reply};
+use super::reply::{AwaitedWrite, Reply};
 use super::session::{Session, Shared};
 use super::stream::Stream;
 
-use execute::OUTPUT_PER_TURN_BYTES;
+use execute::OUTPUT_PER_SLICE_BYTES;
 pub(crate) use limits::Overdue;
 pub(super) use send::KEPT_BYTES;
 
-/// Up to so many bytes of replies are brief: those of a pipeline of small commands.
+/// Replies of at most this many bytes are short: those of a pipeline of small commands.
 const BRIEF_BYTES: usize = 16 * 1024;
 
-/// What a connection wants after its turn.
+/// What a connection wants after its time slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Next {
+pub(crate) enum NextStep {
     /// There is more to do at once.
     Again,
     /// Something must happen first: readiness, or durability.
@@ -64,7 +64,7 @@ pub(crate) enum Next {
     Close,
 }
 
-/// What the requests of one turn were like, by which the next turn's are judged.
+/// What the requests of one time slice were like, by which the next time slice's are judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
     /// They left little to send.
@@ -84,7 +84,7 @@ pub(crate) struct Connection {
     pub(crate) listed: bool,
     /// Whether the worker has it among those that wait for a pause's end.
     pub(crate) paused: bool,
-    /// Whether its last turn had little to send, and not for the end of much.
+    /// Whether its last time slice had little to send, and not for the end of much.
     pub(crate) was_brief: bool,
     /// What its last requests were like.
     pub(crate) last: Work,
@@ -93,14 +93,14 @@ pub(crate) struct Connection {
     input: Input,
     reply: Reply,
     sent: usize,
-    holds: Holds<Awaited>,
+    deferred_replies: DeferredReplies<AwaitedWrite>,
     readable: bool,
     writable: bool,
     /// The client has sent its last byte, or will get no further.
     hung_up: bool,
-    /// How far the present turn has come with the requests that have arrived.
+    /// How far the present time slice has come with the requests that have arrived.
     progress: Progress,
-    /// The last turn ended before the requests in the input did.
+    /// The last time slice ended before the requests in the input did.
     behind: bool,
     /// What was found ahead in the input was looked at for what it reads.
     is_fetched: bool,
@@ -109,7 +109,7 @@ pub(crate) struct Connection {
     /// But for what has come by now, which is read once more.
     last_read: bool,
     /// Messages wait in its box.
-    has_post: bool,
+    has_messages: bool,
     standing_since: Option<Instant>,
     /// Since when it has had more unsent replies than it may have for long.
     above_soft_since: Option<Instant>,
@@ -136,7 +136,7 @@ impl Connection {
             input: Input::default(),
             reply: Reply::new(),
             sent: 0,
-            holds: Holds::new(),
+            deferred_replies: DeferredReplies::new(),
             readable: true,
             writable: true,
             hung_up: false,
@@ -145,7 +145,7 @@ impl Connection {
             is_fetched: false,
             draining: false,
             last_read: false,
-            has_post: false,
+            has_messages: false,
             standing_since: None,
             above_soft_since: None,
             counted_bytes: 0,
@@ -176,48 +176,48 @@ impl Connection {
 
     /// Whether replies wait for durability.
     pub(crate) fn is_holding(&self) -> bool {
-        !self.holds.is_empty()
+        !self.deferred_replies.is_empty()
     }
 
     /// Whether the oldest held reply may go, one way or the other.
     pub(crate) fn is_released(&self) -> bool {
-        let oldest = self.holds.oldest();
-        oldest.is_some_and(|awaited| self.session.fate(awaited) != Durability::Pending)
+        let oldest = self.deferred_replies.oldest();
+        oldest.is_some_and(|awaited| self.session.write_status(awaited) != Durability::Pending)
     }
 
-    /// The first half of a turn: reads, and executes what has arrived. Says whether that leaves
-    /// little enough to send that others may work before it is sent.
+    /// The first half of a time slice: reads, and executes what has arrived. Says whether that
+    /// leaves little enough to send that others may work before it is sent.
     ///
     /// # Errors
     /// The connection is over.
-    pub(crate) fn work(&mut self) -> Result<bool, Closed> {
+    pub(crate) fn work(&mut self) -> Result<bool, ConnectionClosed> {
         if self.session.client.is_killed() {
-            return Err(Closed);
+            return Err(ConnectionClosed);
         }
         self.release();
         self.read()?;
-        self.take_post();
+        self.take_messages();
         let before = self.active;
         self.progress = self.execute();
         self.behind = self.progress != Progress::Starved;
-        self.take_post();
+        self.take_messages();
         let is_brief = self.reply.rest.is_none() && self.unsent() <= BRIEF_BYTES;
-        // A turn without requests says nothing of the next one's.
+        // A time slice without requests says nothing of the next one's.
         if self.active != before {
             self.last = if is_brief { Work::Brief } else { Work::Long };
         }
         Ok(is_brief)
     }
 
-    /// The second half: sends, of a long reply about so many bytes at most.
-    pub(crate) fn send(&mut self, part_bytes: usize) -> Next {
+    /// The second half: sends, of a long reply about `part_bytes` at most.
+    pub(crate) fn send(&mut self, part_bytes: usize) -> NextStep {
         self.release();
         if !self.sends_pieces() {
-            self.reply.refill(self.sent + part_bytes.min(OUTPUT_PER_TURN_BYTES));
+            self.reply.refill(self.sent + part_bytes.min(OUTPUT_PER_SLICE_BYTES));
         }
         self.was_brief = self.reply.rest.is_none() && (1..=BRIEF_BYTES).contains(&self.unsent());
         if self.is_beyond_limits() || self.write(part_bytes).is_err() {
-            return Next::Close;
+            return NextStep::Close;
         }
         self.count_buffers();
         self.next()
@@ -228,7 +228,7 @@ impl Connection {
         self.active
     }
 
-    fn next(&mut self) -> Next {
+    fn next(&mut self) -> NextStep {
         let progress = self.progress;
         let sendable =
             self.sendable_end() > self.sent || self.stream.has_unsent() || self.sends_pieces();
@@ -239,38 +239,38 @@ impl Connection {
         let is_last = self.session.closing || (!self.may_read() && progress == Progress::Starved);
         if is_last && self.unsent() == 0 && self.reply.rest.is_none() && !self.stream.has_unsent() {
             self.stream.say_goodbye();
-            return Next::Close;
+            return NextStep::Close;
         }
         let can_read = self.readable && self.may_read();
         let can_go_on = match progress {
             Progress::More if self.reply.rest.is_some() => self.unsent() == 0 && self.writable,
             Progress::More => !self.is_full(),
-            Progress::Starved => (can_read || self.has_post) && !self.is_full(),
-            Progress::Paused | Progress::Deferred => false,
+            Progress::Starved => (can_read || self.has_messages) && !self.is_full(),
+            Progress::Paused | Progress::InBackground => false,
         };
         if can_go_on || (sendable && self.writable) {
-            Next::Again
+            NextStep::Again
         } else if progress == Progress::Paused {
-            Next::Paused
+            NextStep::Paused
         } else {
-            Next::Wait
+            NextStep::Wait
         }
     }
 
     /// Takes published messages out of the box, as long as the client reads them.
-    fn take_post(&mut self) {
-        self.has_post = false;
+    fn take_messages(&mut self) {
+        self.has_messages = false;
         // A message may not come between the parts of a reply.
         let between = self.reply.rest.is_none();
         if self.session.subscription_count() > 0 && between && !self.is_full() {
             let (client, reply) = (&self.session.client, &mut self.reply);
-            self.has_post =
-                client.take_post(OUTPUT_PER_TURN_BYTES, |message| reply.pushed(message));
+            self.has_messages =
+                client.take_messages(OUTPUT_PER_SLICE_BYTES, |message| reply.pushed(message));
         }
     }
 
     /// Reads once, if there is something and room for it.
-    fn read(&mut self) -> Result<(), Closed> {
+    fn read(&mut self) -> Result<(), ConnectionClosed> {
         if self.behind || !self.may_read() || !self.readable || self.is_full() {
             return Ok(());
         }
@@ -278,7 +278,7 @@ impl Connection {
         let shared = &self.session.shared;
         if self.input.len() > shared.settings.query_limit_bytes.load(Ordering::Relaxed) {
             shared.counters.query_limit_closed.fetch_add(1, Ordering::Relaxed);
-            return Err(Closed);
+            return Err(ConnectionClosed);
         }
         let room = self.input.room();
         let asked = room.len();
@@ -302,7 +302,7 @@ impl Connection {
                 if self.stream.is_shaking_hands() {
                     shared.counters.tls_failed.fetch_add(1, Ordering::Relaxed);
                 }
-                return Err(Closed);
+                return Err(ConnectionClosed);
             }
         }
         Ok(())
@@ -310,17 +310,17 @@ impl Connection {
 }
 
 /// The connection cannot go on.
-pub(crate) struct Closed;
+pub(crate) struct ConnectionClosed;
 
 /// Whether requests are left that have arrived.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// The turn ended before the input did.
+    /// The time slice ended before the input did.
     More,
     /// The next request waits for the end of `CLIENT PAUSE`.
     Paused,
     /// A command is at work elsewhere; its worker is called when it is done.
-    Deferred,
+    InBackground,
     /// The input holds no complete request, or the connection closes.
     Starved,
 }

@@ -1,7 +1,7 @@
 //! Sending a connection's replies, as far as their writes are durable.
 //!
-//! For: one write a turn, of the output or of the pieces of a long reply. Not for: what is held
-//! back until when (`holds`), nor how large the output may get (`limits`).
+//! For: one write a time slice, of the output or of the pieces of a long reply. Not for: what is
+//! held back until when (`deferred_replies`), nor how large the output may get (`limits`).
 //!
 //! Invariants: nothing is sent from the first held reply on. Cost: one system call at most, and one
 //! move of what is left when more than half has gone.
@@ -9,10 +9,10 @@
 use std::io::{self, IoSlice};
 use std::sync::atomic::Ordering;
 
-use super::{Closed, Connection};
+use super::{Connection, ConnectionClosed};
 use crate::resp::reply::append_error;
 
-/// The most pieces of a long reply that one turn sends as they lie in memory.
+/// The most pieces of a long reply that one time slice sends as they lie in memory.
 const MOST_PIECES: usize = 512;
 /// Buffers that have grown beyond this are given back when they are empty.
 pub(in crate::resp) const KEPT_BYTES: usize = 64 * 1024;
@@ -21,26 +21,26 @@ impl Connection {
     /// Lets held replies go whose writes are durable; those whose writes are lost become errors.
     pub(super) fn release(&mut self) {
         let session = &self.session;
-        self.holds.release(
+        self.deferred_replies.release(
             &mut self.reply.out,
-            |awaited| session.fate(awaited),
+            |awaited| session.write_status(awaited),
             |awaited, out| append_error(out, session.loss(awaited).as_bytes()),
         );
     }
 
     /// Where the sendable part of the output ends.
     pub(super) fn sendable_end(&self) -> usize {
-        self.holds.sendable_end(self.reply.out.len())
+        self.deferred_replies.sendable_end(self.reply.out.len())
     }
 
-    /// Writes once, as much as may be sent, and of a long reply about so many bytes.
-    pub(super) fn write(&mut self, part_bytes: usize) -> Result<(), Closed> {
+    /// Writes once, as much as may be sent, and of a long reply about `part_bytes`.
+    pub(super) fn write(&mut self, part_bytes: usize) -> Result<(), ConnectionClosed> {
         if self.writable && self.stream.has_unsent() {
             match self.stream.flush() {
                 Ok(()) => self.standing_since = None,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(Closed),
+                Err(_) => return Err(ConnectionClosed),
             }
         }
         let end = self.sendable_end();
@@ -55,7 +55,7 @@ impl Connection {
             self.stream.write(&self.reply.out[self.sent..end]).map(|count| (count, asked))
         };
         match written {
-            Ok((0, _)) => return Err(Closed),
+            Ok((0, _)) => return Err(ConnectionClosed),
             Ok((count, asked)) => {
                 let counters = &self.session.shared.counters;
                 counters.output_bytes.fetch_add(count as u64, Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl Connection {
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(Closed),
+            Err(_) => return Err(ConnectionClosed),
         }
         Ok(())
     }
@@ -78,7 +78,7 @@ impl Connection {
     /// Whether the rest of a long reply is sent as it lies, behind what is in the output.
     pub(super) fn sends_pieces(&self) -> bool {
         let has_pieces = self.reply.rest.as_ref().is_some_and(|rest| rest.has_pieces());
-        has_pieces && self.holds.is_empty() && self.stream.takes_pieces()
+        has_pieces && self.deferred_replies.is_empty() && self.stream.takes_pieces()
     }
 
     /// Writes the output and the next pieces of a long reply; gives how many bytes were taken of
@@ -107,7 +107,7 @@ impl Connection {
         } else {
             return;
         }
-        self.holds.dropped(self.sent);
+        self.deferred_replies.dropped(self.sent);
         self.sent = 0;
     }
 }

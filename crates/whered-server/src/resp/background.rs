@@ -35,13 +35,13 @@ static RUNNING: AtomicUsize = AtomicUsize::new(0);
 pub(crate) type Finish = Box<dyn FnOnce(&mut Reply) -> Result<Effect, Failure> + Send>;
 
 /// A command whose work goes on elsewhere.
-pub(crate) struct Deferred {
+pub(crate) struct BackgroundCommand {
     finish: Arc<Mutex<Option<Finish>>>,
     /// Which replies the client wanted when it asked.
     mode: ReplyMode,
 }
 
-impl Deferred {
+impl BackgroundCommand {
     /// What is left to do, once the work is done.
     pub(crate) fn take(&self) -> Option<(Finish, ReplyMode)> {
         let finish = self.finish.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -83,6 +83,6 @@ pub(crate) fn begin(
         RUNNING.fetch_sub(1, Ordering::Relaxed);
         return Err(Failure::made(format!("ERR no thread for this command: {error}")));
     }
-    session.deferred = Some(Deferred { finish, mode: session.replies });
+    session.background = Some(BackgroundCommand { finish, mode: session.replies });
     Ok(Effect::Unchanged)
 }

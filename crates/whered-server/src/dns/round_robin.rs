@@ -1,4 +1,4 @@
-//! Whose turn it is: several sockets on one thread, each with one bounded batch before the next.
+//! Round robin over several sockets on one thread: each has one bounded batch before the next.
 //!
 //! Not for: receiving and sending (`mmsg`), when to stop (`udp`).
 //!
@@ -7,9 +7,9 @@
 //!                         ^ cleared by went_quiet() when a call found less than it had room for
 //! ```
 //!
-//! Invariants: every socket that is known to have datagrams has its turn before any other one has
+//! Invariants: every socket that is known to have datagrams has a batch before any other one has
 //! its second; the system is asked once a round, and without waiting while anybody is ready. A
-//! round begins behind the socket that had the last turn, so that what came meanwhile on a quiet
+//! round begins behind the socket that had the last batch, so that what came meanwhile on a quiet
 //! one waits for no other batch than the one that was under way. A socket is taken for quiet only
 //! when a call has found it empty, since the system tells of each arrival once.
 //!
@@ -24,27 +24,27 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 /// The sockets of one thread and what is known of them.
-pub(super) struct Turns {
+pub(super) struct RoundRobin {
     poll: Poll,
     events: Events,
     ready: Vec<bool>,
     /// Where this round goes on, and how many sockets of it are left.
     next: usize,
     left: usize,
-    /// Whose turn it was last, and how many turns ago it was another one's.
+    /// The socket of the last batch, and how many batches ago it was another one.
     last: usize,
     alone_for: usize,
 }
 
-/// So many turns of one socket in a row, and no other one is in use.
+/// After this many batches of one socket in a row no other one counts as in use.
 const ALONE_AFTER: usize = 1024;
 
-impl Turns {
+impl RoundRobin {
     /// Asks the system to tell of datagrams on these sockets.
     ///
     /// # Errors
     /// The system's, such as that it has no descriptor left.
-    pub(super) fn new(sockets: &[UdpSocket]) -> io::Result<Turns> {
+    pub(super) fn new(sockets: &[UdpSocket]) -> io::Result<RoundRobin> {
         let poll = Poll::new()?;
         for (index, socket) in sockets.iter().enumerate() {
             let descriptor = socket.as_raw_fd();
@@ -56,7 +56,7 @@ impl Turns {
         }
         let events = Events::with_capacity(sockets.len().max(1));
         // What came before the registration is told too; to look once more costs nothing.
-        Ok(Turns {
+        Ok(RoundRobin {
             poll,
             events,
             ready: vec![true; sockets.len()],
@@ -67,7 +67,7 @@ impl Turns {
         })
     }
 
-    /// The socket whose turn it is; `None` when nothing came for so long.
+    /// The socket of the next batch; `None` when nothing came within `patience`.
     ///
     /// # Errors
     /// The system's.
@@ -124,16 +124,16 @@ mod tests {
     #[test]
     fn busy_sockets_alternate_and_a_quiet_one_is_left_out_until_something_comes() {
         let sockets = sockets(3);
-        let mut turns = Turns::new(&sockets).unwrap();
-        turns.next(SHORT).unwrap();
-        turns.went_quiet(0);
+        let mut round_robin = RoundRobin::new(&sockets).unwrap();
+        round_robin.next(SHORT).unwrap();
+        round_robin.went_quiet(0);
         for expected in [1, 2, 1, 2] {
-            assert_eq!(turns.next(SHORT).unwrap(), Some(expected));
+            assert_eq!(round_robin.next(SHORT).unwrap(), Some(expected));
         }
         let client = UdpSocket::bind("127.0.0.1:0").unwrap();
         client.send_to(b"here", sockets[0].local_addr().unwrap()).unwrap();
         // The round that is under way may go on without it; the next one may not.
-        let round: Vec<_> = (0..3).map(|_| turns.next(SHORT).unwrap()).collect();
+        let round: Vec<_> = (0..3).map(|_| round_robin.next(SHORT).unwrap()).collect();
         assert!(round.contains(&Some(0)), "{round:?}");
     }
 
@@ -141,43 +141,43 @@ mod tests {
     fn what_comes_on_a_quiet_socket_waits_for_one_turn_of_a_busy_one() {
         for (busy, quiet) in [(0, 1), (1, 0)] {
             let sockets = sockets(2);
-            let mut turns = Turns::new(&sockets).unwrap();
+            let mut round_robin = RoundRobin::new(&sockets).unwrap();
             for _ in 0..2 {
-                turns.next(SHORT).unwrap();
+                round_robin.next(SHORT).unwrap();
             }
-            turns.went_quiet(quiet);
-            assert_eq!(turns.next(SHORT).unwrap(), Some(busy));
+            round_robin.went_quiet(quiet);
+            assert_eq!(round_robin.next(SHORT).unwrap(), Some(busy));
             let client = UdpSocket::bind("127.0.0.1:0").unwrap();
             client.send_to(b"here", sockets[quiet].local_addr().unwrap()).unwrap();
-            assert_eq!(turns.next(SHORT).unwrap(), Some(quiet));
+            assert_eq!(round_robin.next(SHORT).unwrap(), Some(quiet));
         }
     }
 
     #[test]
     fn a_thread_is_shared_from_the_second_sockets_turn_on_until_one_was_alone_for_long() {
         let sockets = sockets(2);
-        let mut turns = Turns::new(&sockets).unwrap();
-        assert_eq!(turns.next(SHORT).unwrap(), Some(0));
-        assert!(!turns.is_shared());
-        assert_eq!(turns.next(SHORT).unwrap(), Some(1));
-        assert!(turns.is_shared());
-        turns.went_quiet(1);
+        let mut round_robin = RoundRobin::new(&sockets).unwrap();
+        assert_eq!(round_robin.next(SHORT).unwrap(), Some(0));
+        assert!(!round_robin.is_shared());
+        assert_eq!(round_robin.next(SHORT).unwrap(), Some(1));
+        assert!(round_robin.is_shared());
+        round_robin.went_quiet(1);
         for _ in 0..ALONE_AFTER {
-            assert!(turns.is_shared());
-            assert_eq!(turns.next(SHORT).unwrap(), Some(0));
+            assert!(round_robin.is_shared());
+            assert_eq!(round_robin.next(SHORT).unwrap(), Some(0));
         }
         for _ in 0..2 {
-            assert_eq!(turns.next(SHORT).unwrap(), Some(0));
+            assert_eq!(round_robin.next(SHORT).unwrap(), Some(0));
         }
-        assert!(!turns.is_shared());
+        assert!(!round_robin.is_shared());
     }
 
     #[test]
     fn nothing_on_any_socket_is_told_after_the_patience() {
         let sockets = sockets(2);
-        let mut turns = Turns::new(&sockets).unwrap();
-        turns.went_quiet(0);
-        turns.went_quiet(1);
-        assert_eq!(turns.next(SHORT).unwrap(), None);
+        let mut round_robin = RoundRobin::new(&sockets).unwrap();
+        round_robin.went_quiet(0);
+        round_robin.went_quiet(1);
+        assert_eq!(round_robin.next(SHORT).unwrap(), None);
     }
 }

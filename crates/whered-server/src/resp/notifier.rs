@@ -6,26 +6,26 @@
 //! journal, feeds ── durable ─┐
 //! a command ─────── call ────┼─> flag or list ── wake ──> the worker looks around
 //! another worker ── hand ────┤   (the first entry of a list only)
-//! the door ──────── stop ────┘
+//! the listener ──────── stop ────┘
 //! ```
 //!
 //! Invariant: what is handed over is taken. A worker that stops, or has ended for whatever reason,
-//! has closed its list, and whoever would hand it something keeps it.
+//! has closed its list, and a caller that would hand it something keeps it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mio::Waker;
 
-use super::listen::Accepted;
+use super::listen::AcceptedConnection;
 
 /// What other threads have for a worker.
-pub(crate) struct Signal {
+pub(crate) struct Notifier {
     waker: Waker,
-    /// Connections that have a turn coming: their index and their client's id.
+    /// Connections that have a time slice coming: their index and their client's id.
     calls: Mutex<Vec<(usize, u64)>>,
     /// Connections that other workers have accepted for this one; `None` when it takes no more.
-    handed: Mutex<Option<Vec<Accepted>>>,
+    handed: Mutex<Option<Vec<AcceptedConnection>>>,
     /// How many connections it has, those counted that are handed to it; more than any when it
     /// has ended.
     open: AtomicUsize,
@@ -34,10 +34,10 @@ pub(crate) struct Signal {
     stopping: AtomicBool,
 }
 
-impl Signal {
+impl Notifier {
     /// Nothing yet.
-    pub(super) fn new(waker: Waker) -> Signal {
-        Signal {
+    pub(super) fn new(waker: Waker) -> Notifier {
+        Notifier {
             waker,
             calls: Mutex::default(),
             handed: Mutex::new(Some(Vec::new())),
@@ -72,9 +72,9 @@ impl Signal {
 
     /// A connection of the worker has something to take. Only the first call before the worker
     /// looks costs a system call.
-    pub(super) fn call(&self, place: usize, id: u64) {
+    pub(super) fn call(&self, index: usize, id: u64) {
         let mut calls = locked(&self.calls);
-        calls.push((place, id));
+        calls.push((index, id));
         let is_first = calls.len() == 1;
         drop(calls);
         if is_first {
@@ -89,7 +89,7 @@ impl Signal {
 
     /// The worker is to serve a connection that another one has accepted. Gives it back if the
     /// worker takes no more.
-    pub(super) fn hand(&self, accepted: Accepted) -> Result<(), Accepted> {
+    pub(super) fn hand(&self, accepted: AcceptedConnection) -> Result<(), AcceptedConnection> {
         let mut handed = locked(&self.handed);
         let Some(list) = &mut *handed else { return Err(accepted) };
         list.push(accepted);
@@ -103,18 +103,18 @@ impl Signal {
     }
 
     /// The connections that were handed over, each counted as open.
-    pub(super) fn take_handed(&self) -> Vec<Accepted> {
+    pub(super) fn take_handed(&self) -> Vec<AcceptedConnection> {
         locked(&self.handed).as_mut().map_or_else(Vec::new, std::mem::take)
     }
 
-    /// The same, for the last time: the worker takes no more.
-    pub(super) fn take_last_handed(&self) -> Vec<Accepted> {
+    /// Takes what was handed over for the last time, and closes the list.
+    pub(super) fn take_last_handed(&self) -> Vec<AcceptedConnection> {
         locked(&self.handed).take().unwrap_or_default()
     }
 
     /// The worker has ended.
     pub(super) fn end(&self) {
-        // The list first: whoever still finds it open counts what it adds.
+        // The list first: a caller that still finds it open counts what it adds.
         drop(self.take_last_handed());
         self.open.store(usize::MAX, Ordering::Relaxed);
     }

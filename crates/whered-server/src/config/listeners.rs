@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use super::error::ConfigError;
-use super::section::{Keys, Section, beside, defined, set};
+use super::section::{Keys, Section, defined, resolve_path, set};
 use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
 use crate::dns::{DnsOptions, QueryLogOptions};
 use crate::http::HttpOptions;
@@ -90,14 +90,14 @@ fn read_trusted(
     is_valid: fn(&str) -> bool,
     example: &str,
 ) -> Result<Vec<String>, ConfigError> {
-    let Some(texts) = section.texts(key, example)? else { return Ok(Vec::new()) };
-    for text in &texts.value {
+    let Some(strings) = section.strings(key, example)? else { return Ok(Vec::new()) };
+    for text in &strings.value {
         if !is_valid(text.value) {
             let found = format!("holds '{}'", text.value);
             return Err(section.refuse(&text.span, key, &found, example));
         }
     }
-    Ok(texts.value.iter().map(|text| text.value.to_owned()).collect())
+    Ok(strings.value.iter().map(|text| text.value.to_owned()).collect())
 }
 
 /// Reads `[dns]`; `databases` are the names that are defined.
@@ -176,9 +176,9 @@ fn read_dns_views(section: &Section<'_>, config: &mut DnsOptions) -> Result<(), 
         }
     }
     let example = "addresses and prefixes such as \"192.0.2.7\" or \"2001:db8::/32\"";
-    if let Some(texts) = section.texts("proxy_from", example)? {
+    if let Some(strings) = section.strings("proxy_from", example)? {
         config.proxy_from.clear();
-        for text in texts.value {
+        for text in strings.value {
             let Ok(prefix) = text.value.parse() else {
                 let found = format!("holds '{}'", text.value);
                 return Err(section.refuse(&text.span, "proxy_from", &found, example));
@@ -191,7 +191,7 @@ fn read_dns_views(section: &Section<'_>, config: &mut DnsOptions) -> Result<(), 
         let sample = sample.map_or(1, |found| found.value);
         let path = match path.value {
             "-" => "-".into(),
-            named => beside(section.document.path, named),
+            named => resolve_path(section.document.path, named),
         };
         config.query_log = Some(QueryLogOptions { path, sample });
     }
@@ -218,18 +218,18 @@ pub(super) fn read_server(top: &Section<'_>, config: &mut ProcessUser) -> Result
     Ok(())
 }
 
-/// The addresses of a door. `guard_missing` is the key whose absence lets anybody in.
+/// The addresses of a listener. `guard_missing` is the key whose absence lets anybody in.
 pub(super) fn read_listen(
     section: &Section<'_>,
     otherwise: &[SocketAddr],
     guard_missing: Option<&str>,
 ) -> Result<Vec<SocketAddr>, ConfigError> {
     let example = "addresses with ports such as \"127.0.0.1:6380\" or \"[::1]:6380\"";
-    let Some(texts) = section.texts("listen", example)? else {
+    let Some(strings) = section.strings("listen", example)? else {
         return Ok(otherwise.to_vec());
     };
-    let mut addresses = Vec::with_capacity(texts.value.len());
-    for text in texts.value {
+    let mut addresses = Vec::with_capacity(strings.value.len());
+    for text in strings.value {
         let Ok(address) = text.value.parse::<SocketAddr>() else {
             let found = format!("holds '{}'", text.value);
             return Err(section.refuse(&text.span, "listen", &found, example));

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// For how long refusals are counted together.
 const WINDOW: Duration = Duration::from_secs(60);
-/// So many within that time are a loop.
+/// This many within that time are a loop.
 const LOOP_COUNT: u64 = 100;
 /// How many names are kept apart.
 const NAMES_MAX: usize = 256;
@@ -29,7 +29,7 @@ const NAME_BYTES: usize = 32;
 
 /// The refusals of all connections.
 #[derive(Default)]
-pub(crate) struct Refusals {
+pub(crate) struct RefusedCommands {
     runs: Mutex<BTreeMap<Vec<u8>, Run>>,
     unknown: AtomicU64,
 }
@@ -43,16 +43,16 @@ struct Run {
 
 /// What is to be told of one command.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct RefusalReport {
     /// The name in small letters; the end of a long one is missing.
     pub(crate) name: String,
     pub(crate) count: u64,
     pub(crate) within: Duration,
 }
 
-impl Refusals {
+impl RefusedCommands {
     /// Notes a command that is answered with an error; what is to be told of it now, if anything.
-    pub(crate) fn note(&self, name: &[u8], now: Instant) -> Option<Told> {
+    pub(crate) fn note(&self, name: &[u8], now: Instant) -> Option<RefusalReport> {
         let name = name[..name.len().min(NAME_BYTES)].to_ascii_lowercase();
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
         let name = match runs.len() < NAMES_MAX || runs.contains_key(&name) {
@@ -61,7 +61,7 @@ impl Refusals {
         };
         let run = runs.entry(name.clone()).or_insert(Run { since: now, count: 0, is_loop: false });
         let (count, within) = run.note(now)?;
-        Some(Told { name: name.escape_ascii().to_string(), count, within })
+        Some(RefusalReport { name: name.escape_ascii().to_string(), count, within })
     }
 
     /// Notes that no command has the name.
@@ -102,11 +102,11 @@ mod tests {
 
     #[test]
     fn a_loop_is_told_when_it_begins_and_once_a_minute_and_rare_refusals_are_not() {
-        let (refusals, start) = (Refusals::default(), Instant::now());
+        let (refused_commands, start) = (RefusedCommands::default(), Instant::now());
         let at = |millis: u64| start + Duration::from_millis(millis);
         // One hundred a second for two minutes and a half.
         let told: Vec<_> = (0..15_000)
-            .filter_map(|tick| Some((tick, refusals.note(b"EvalSha", at(tick * 10))?)))
+            .filter_map(|tick| Some((tick, refused_commands.note(b"EvalSha", at(tick * 10))?)))
             .collect();
         let moments: Vec<u64> = told.iter().map(|(tick, _)| *tick).collect();
         assert_eq!(moments, [99, 6_099, 12_099]);
@@ -114,22 +114,24 @@ mod tests {
         assert_eq!(told[0].1.within, Duration::from_millis(990));
         assert!(told[1..].iter().all(|(_, told)| (5_999..=6_000).contains(&told.count)));
         // It is a loop anew after a pause.
-        let again = (0..100).filter_map(|tick| refusals.note(b"evalsha", at(400_000 + tick)));
+        let again =
+            (0..100).filter_map(|tick| refused_commands.note(b"evalsha", at(400_000 + tick)));
         assert_eq!(again.count(), 1);
         // One a second is none, also over hours.
-        let rare = (0..10_000).filter_map(|tick| refusals.note(b"get", at(tick * 1000)));
+        let rare = (0..10_000).filter_map(|tick| refused_commands.note(b"get", at(tick * 1000)));
         assert_eq!(rare.count(), 0);
     }
 
     #[test]
     fn names_that_clients_make_up_take_little_memory_and_no_line_of_their_own() {
-        let (refusals, now) = (Refusals::default(), Instant::now());
+        let (refused_commands, now) = (RefusedCommands::default(), Instant::now());
         for number in 0..100_000 {
-            let told = refusals.note(format!("nosuch{number}").as_bytes(), now);
+            let told = refused_commands.note(format!("nosuch{number}").as_bytes(), now);
             assert!(told.is_none_or(|told| told.name == "(others)"));
         }
-        assert!(refusals.runs.lock().unwrap().len() <= NAMES_MAX + 1);
-        let told = (0..100).find_map(|_| refusals.note(&[b'\n'; 1000], now)).map(|told| told.name);
+        assert!(refused_commands.runs.lock().unwrap().len() <= NAMES_MAX + 1);
+        let told =
+            (0..100).find_map(|_| refused_commands.note(&[b'\n'; 1000], now)).map(|told| told.name);
         assert!(told.is_none_or(|name| !name.contains('\n')));
     }
 }

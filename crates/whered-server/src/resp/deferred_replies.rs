@@ -1,4 +1,4 @@
-//! Held replies: which bytes of an output wait for which writes.
+//! Deferred replies: which bytes of an output wait for which writes.
 //!
 //! For: the rule that a write's reply leaves when the write is durable, that all later replies
 //! wait behind it, and that a lost write's reply becomes an error.
@@ -10,25 +10,25 @@
 //!          ^ sendable end while A is pending
 //! ```
 //!
-//! Invariants: holds lie in the output in order and do not overlap. Offsets count from the
-//! connection's first byte, so that they stay true when sent bytes are dropped.
+//! Invariants: deferred replies are in the output in order and do not overlap. Offsets count from
+//! the connection's first byte, so that they stay true when sent bytes are dropped.
 //!
-//! Cost: adding and releasing are O(1) a hold. When writes are lost the output is rewritten once.
+//! Cost: adding and releasing are O(1) a reply. When writes are lost the output is rewritten once.
 
 use std::collections::VecDeque;
 
 use whered_engine::Durability;
 
-use super::reply::Awaited;
+use super::reply::AwaitedWrite;
 
-/// The holds of one connection; `T` is what tells writes apart.
-pub(crate) struct Holds<T> {
-    holds: VecDeque<Hold<T>>,
+/// The deferred replies of one connection; `T` is what tells writes apart.
+pub(crate) struct DeferredReplies<T> {
+    replies: VecDeque<DeferredReply<T>>,
     /// The offset of the output's first byte from the connection's first byte.
     base: u64,
 }
 
-struct Hold<T> {
+struct DeferredReply<T> {
     start: u64,
     end: u64,
     ticket: T,
@@ -40,49 +40,49 @@ pub(crate) trait Write: Copy {
     fn follows(self, earlier: Self) -> bool;
 }
 
-impl Write for Awaited {
-    fn follows(self, earlier: Awaited) -> bool {
+impl Write for AwaitedWrite {
+    fn follows(self, earlier: AwaitedWrite) -> bool {
         match (self, earlier) {
-            (Awaited::Journal(_), Awaited::Journal(_)) => true,
-            (Awaited::Spool(one, _), Awaited::Spool(other, _)) => one == other,
-            (Awaited::Journal(_), Awaited::Spool(..))
-            | (Awaited::Spool(..), Awaited::Journal(_)) => false,
+            (AwaitedWrite::Journal(_), AwaitedWrite::Journal(_)) => true,
+            (AwaitedWrite::Spool(one, _), AwaitedWrite::Spool(other, _)) => one == other,
+            (AwaitedWrite::Journal(_), AwaitedWrite::Spool(..))
+            | (AwaitedWrite::Spool(..), AwaitedWrite::Journal(_)) => false,
         }
     }
 }
 
-impl<T: Write> Holds<T> {
+impl<T: Write> DeferredReplies<T> {
     /// Nothing is held.
-    pub(crate) fn new() -> Holds<T> {
-        Holds { holds: VecDeque::new(), base: 0 }
+    pub(crate) fn new() -> DeferredReplies<T> {
+        DeferredReplies { replies: VecDeque::new(), base: 0 }
     }
 
     /// Whether nothing is held.
     pub(crate) fn is_empty(&self) -> bool {
-        self.holds.is_empty()
+        self.replies.is_empty()
     }
 
     /// The write that the oldest held reply waits for.
     pub(crate) fn oldest(&self) -> Option<T> {
-        self.holds.front().map(|hold| hold.ticket)
+        self.replies.front().map(|hold| hold.ticket)
     }
 
     /// The reply in `out[start..end]` waits for a write. A write whose reply is not wanted holds
     /// an empty place: what comes behind it waits all the same.
     pub(crate) fn hold(&mut self, start: usize, end: usize, ticket: T) {
         let (start, end) = (self.base + start as u64, self.base + end as u64);
-        match self.holds.back_mut() {
+        match self.replies.back_mut() {
             // Of unwanted replies in a row only the last write counts: it is durable last.
             Some(last) if last.start == end && last.end == end && ticket.follows(last.ticket) => {
                 last.ticket = ticket;
             }
-            _ => self.holds.push_back(Hold { start, end, ticket }),
+            _ => self.replies.push_back(DeferredReply { start, end, ticket }),
         }
     }
 
     /// Where the sendable part of an output of this length ends.
     pub(crate) fn sendable_end(&self, len: usize) -> usize {
-        self.holds.front().map_or(len, |hold| (hold.start - self.base) as usize)
+        self.replies.front().map_or(len, |hold| (hold.start - self.base) as usize)
     }
 
     /// The output's first `count` bytes are gone.
@@ -94,14 +94,14 @@ impl<T: Write> Holds<T> {
     pub(crate) fn release(
         &mut self,
         out: &mut Vec<u8>,
-        fate: impl Fn(T) -> Durability,
+        status: impl Fn(T) -> Durability,
         write_error: impl Fn(T, &mut Vec<u8>),
     ) {
         while let Some(oldest) = self.oldest() {
-            match fate(oldest) {
-                Durability::Durable => drop(self.holds.pop_front()),
+            match status(oldest) {
+                Durability::Durable => drop(self.replies.pop_front()),
                 Durability::Pending => return,
-                Durability::Lost => return self.replace_lost(out, fate, write_error),
+                Durability::Lost => return self.replace_lost(out, status, write_error),
             }
         }
     }
@@ -109,19 +109,19 @@ impl<T: Write> Holds<T> {
     fn replace_lost(
         &mut self,
         out: &mut Vec<u8>,
-        fate: impl Fn(T) -> Durability,
+        status: impl Fn(T) -> Durability,
         write_error: impl Fn(T, &mut Vec<u8>),
     ) {
         let old = std::mem::take(out);
         let mut copied = 0;
-        for hold in std::mem::take(&mut self.holds) {
+        for hold in std::mem::take(&mut self.replies) {
             let (start, end) = ((hold.start - self.base) as usize, (hold.end - self.base) as usize);
             out.extend_from_slice(&old[copied..start]);
             copied = end;
             let new_start = out.len();
-            let fate = fate(hold.ticket);
-            match fate {
-                // Whoever wanted no reply gets no error either.
+            let status = status(hold.ticket);
+            match status {
+                // A client that wanted no reply gets no error either.
                 Durability::Lost if start == end => {}
                 Durability::Lost => write_error(hold.ticket, out),
                 Durability::Durable | Durability::Pending => {
@@ -129,7 +129,7 @@ impl<T: Write> Holds<T> {
                 }
             }
             // Behind a pending one a durable one needs no hold of its own.
-            if fate == Durability::Pending {
+            if status == Durability::Pending {
                 self.hold(new_start, out.len(), hold.ticket);
             }
         }
@@ -159,19 +159,19 @@ mod tests {
     ];
 
     /// All replies, those with a ticket held; the first two bytes are sent already.
-    fn output() -> (Vec<u8>, Holds<usize>) {
+    fn output() -> (Vec<u8>, DeferredReplies<usize>) {
         let mut out = b"--".to_vec();
-        let mut holds = Holds::new();
+        let mut replies = DeferredReplies::new();
         for (reply, ticket) in REPLIES {
             let start = out.len();
             out.extend_from_slice(reply);
             if let Some(ticket) = ticket {
-                holds.hold(start, out.len(), ticket);
+                replies.hold(start, out.len(), ticket);
             }
         }
         out.drain(..2);
-        holds.dropped(2);
-        (out, holds)
+        replies.dropped(2);
+        (out, replies)
     }
 
     #[test]
@@ -179,14 +179,14 @@ mod tests {
         use Durability::{Durable, Lost, Pending};
         let fates = [Durable, Pending, Lost];
         for combination in 0..81 {
-            let fate = |ticket: usize| fates[combination / 3usize.pow(ticket as u32) % 3];
+            let status = |ticket: usize| fates[combination / 3usize.pow(ticket as u32) % 3];
             let (mut out, mut holds) = output();
-            holds.release(&mut out, fate, |_, out| out.extend_from_slice(b"-E"));
+            holds.release(&mut out, status, |_, out| out.extend_from_slice(b"-E"));
             let sendable = &out[..holds.sendable_end(out.len())];
             // The naive twin: reply after reply until one is pending.
             let mut expected = Vec::new();
             for (reply, ticket) in REPLIES {
-                match ticket.map_or(Durable, fate) {
+                match ticket.map_or(Durable, status) {
                     Durable => expected.extend_from_slice(reply),
                     Lost if reply.is_empty() => {}
                     Lost => expected.extend_from_slice(b"-E"),
@@ -195,7 +195,7 @@ mod tests {
             }
             assert_eq!(sendable, expected, "combination {combination}");
             // What was pending becomes durable: all the rest may go.
-            let after = |ticket| if fate(ticket) == Pending { Durable } else { fate(ticket) };
+            let after = |ticket| if status(ticket) == Pending { Durable } else { status(ticket) };
             holds.release(&mut out, after, |_, out| out.extend_from_slice(b"-E"));
             assert_eq!(holds.sendable_end(out.len()), out.len());
             assert!(holds.is_empty());
@@ -205,13 +205,13 @@ mod tests {
     #[test]
     fn unwanted_replies_in_a_row_take_one_place_and_wait_for_the_last_write() {
         let mut out = b"+OK".to_vec();
-        let mut holds = Holds::new();
+        let mut replies = DeferredReplies::new();
         for ticket in 0..1000 {
-            holds.hold(0, 0, ticket);
+            replies.hold(0, 0, ticket);
         }
-        assert_eq!(holds.holds.len(), 1);
-        let fate = |ticket| if ticket < 999 { Durability::Durable } else { Durability::Pending };
-        holds.release(&mut out, fate, |_, _| ());
+        assert_eq!(replies.holds.len(), 1);
+        let status = |ticket| if ticket < 999 { Durability::Durable } else { Durability::Pending };
+        holds.release(&mut out, status, |_, _| ());
         assert_eq!(holds.sendable_end(out.len()), 0);
         holds.release(&mut out, |_| Durability::Durable, |_, _| ());
         assert_eq!(holds.sendable_end(out.len()), 3);

@@ -1,9 +1,9 @@
-//! Folding changes of prefix sets into their compiled layers.
+//! Compaction of prefix sets: changes go into their compiled layers.
 //!
 //! For: the thread that does it. Not for: which sets and when (`PrefixSets::compact_due`).
 //! Cost: ten looks at a flag a second while nothing changes, since each takes the core from a
-//! thread that answers; while something does, fifty, and at most half of a core or so, since a fold
-//! begins after many changes only.
+//! thread that answers; while something does, fifty, and at most half of a core or so, since a
+//! compaction begins after many changes only.
 
 use std::io;
 use std::sync::Arc;
@@ -20,26 +20,26 @@ const PERIOD: Duration = Duration::from_millis(20);
 const QUIET_PERIOD: Duration = Duration::from_millis(100);
 
 /// The running thread.
-pub(crate) struct Folder {
+pub(crate) struct Compactor {
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Folder {
+impl Compactor {
     /// Starts the thread.
     ///
     /// # Errors
     /// The system gives no thread.
-    pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<Folder> {
+    pub(crate) fn start(engine: &Arc<Engine>) -> io::Result<Compactor> {
         let (stop, stopped) = channel();
         let engine = Arc::clone(engine);
         let thread = std::thread::Builder::new()
             .name("folder".to_owned())
             .spawn(move || run(&engine, &stopped))?;
-        Ok(Folder { stop, thread })
+        Ok(Compactor { stop, thread })
     }
 
-    /// Ends the thread, after the fold that is under way.
+    /// Ends the thread, after the compaction that is under way.
     pub(crate) fn stop(self) {
         // A thread that has ended by itself does not listen any more, and has nothing to tell.
         let _ = self.stop.send(());

@@ -17,7 +17,7 @@ use std::ptr;
 
 use socket2::Socket;
 
-/// The longest text of a message: a door, a number and a path.
+/// The longest text of a message: a listener, a number and a path.
 const TEXT_BYTES_MAX: usize = 4096 + 64;
 
 /// Room for one descriptor, aligned as its header wants it.
