@@ -18,6 +18,7 @@
 //! loopback unless told otherwise.
 
 mod cells;
+mod certificates;
 mod compaction;
 mod config;
 mod databases;

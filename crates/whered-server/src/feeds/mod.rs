@@ -12,8 +12,6 @@
 
 mod drop_folder;
 mod link;
-mod memory_metrics;
-pub(crate) mod metrics;
 mod open_files;
 mod options;
 

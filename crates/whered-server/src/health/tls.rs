@@ -18,7 +18,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::resp::certificates;
+use crate::certificates::read_certificates;
 
 /// Where systems keep the certificates that they trust.
 const SYSTEM_FILES: [&str; 5] = [
@@ -54,7 +54,7 @@ impl Trust {
             return Ok(Arc::clone(config));
         }
         let mut roots = RootCertStore::empty();
-        let (taken, _) = roots.add_parsable_certificates(certificates(file)?);
+        let (taken, _) = roots.add_parsable_certificates(read_certificates(file)?);
         if taken == 0 {
             let text = format!("TLS: {}: no certificate of an authority", file.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));

@@ -18,7 +18,7 @@ use whered_engine::mmdb::{ErrorKind, MmdbError};
 use super::error::HttpError;
 use super::ip::{Field, database, push_record, push_text, read_fields, unreadable};
 use super::query::Parameters;
-use super::{HttpState, json_response};
+use super::state::{HttpState, json_response};
 use crate::databases::{self, PAGE_NETWORKS, PAGE_NETWORKS_MAX};
 
 const ALLOWED: [&str; 4] = ["within", "cursor", "count", "fields"];

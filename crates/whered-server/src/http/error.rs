@@ -27,6 +27,12 @@ impl HttpError {
         HttpError::new(StatusCode::NOT_FOUND, Some(field), message)
     }
 
+    /// The server is at fault.
+    pub(crate) fn internal() -> HttpError {
+        let message = "the server failed to make an answer";
+        HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, message)
+    }
+
     /// A refusal with any status.
     pub(crate) fn new(
         status: StatusCode,

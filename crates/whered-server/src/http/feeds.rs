@@ -39,8 +39,9 @@ use super::body::{self, BodyAccount};
 use super::error::HttpError;
 use super::listen::Connection;
 use super::query::Parameters;
+use super::state::{HttpState, json_response};
 use super::tables::unescaped;
-use super::{HttpState, has_token, json_response};
+use super::token::has_token;
 use crate::feeds::{FeedConfig, describe};
 
 /// What all bodies may take together, unless one upload may be larger.
@@ -166,14 +167,14 @@ async fn take(
     // Held until the upload is on the disk.
     let kib = upload.size_bytes().div_ceil(1024).min(SPOOLING_BYTES / 1024);
     let permit = target.spooling.acquire_many(kib as u32).await;
-    let permit = permit.map_err(|_| super::internal_error())?;
+    let permit = permit.map_err(|_| HttpError::internal())?;
     let takes_long = upload.size_bytes() > LARGE_BYTES || encoding != Encoding::Identity;
     let pushed = if takes_long {
         let feed = Arc::clone(&target.feed);
         let key = key.map(str::to_owned);
         let pushing =
             tokio::task::spawn_blocking(move || spool(&feed, &upload, encoding, key.as_deref()));
-        pushing.await.map_err(|_| super::internal_error())?
+        pushing.await.map_err(|_| HttpError::internal())?
     } else {
         spool(&target.feed, &upload, encoding, key)
     };

@@ -24,7 +24,7 @@ use whered_engine::{Generation, NamedDatabase};
 
 use super::error::HttpError;
 use super::query::Parameters;
-use super::{HttpState, json_response};
+use super::state::{HttpState, json_response};
 
 const ALLOWED: [&str; 3] = ["db", "fields", "explain"];
 

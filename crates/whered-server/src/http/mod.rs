@@ -26,10 +26,11 @@ mod query;
 mod refusal;
 mod rules;
 mod sets;
+mod state;
 mod tables;
+mod token;
 mod trust;
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -52,6 +53,9 @@ use self::error::HttpError;
 use self::feeds::{Access, Uploads};
 use self::listen::{Connection, Connections, LimitedListener};
 pub use self::options::HttpOptions;
+use self::state::HttpState;
+pub(crate) use self::state::RenderMetrics;
+use self::token::has_token;
 use self::trust::TrustPolicy;
 pub(crate) use self::trust::{is_host, is_origin};
 use crate::disk_watch;
@@ -69,27 +73,10 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 /// How long connections may take to finish when the listener stops.
 const FINISH_TIME: Duration = Duration::from_secs(2);
 
-/// Writes all metrics of the server as text.
-pub(crate) type RenderMetrics = Box<dyn Fn() -> Result<String, fmt::Error> + Send + Sync>;
-
 /// The running listener.
 pub(crate) struct HttpListener {
     addresses: Vec<SocketAddr>,
     thread: RuntimeThread,
-}
-
-/// What every request sees.
-pub(crate) struct HttpState {
-    engine: Arc<Engine>,
-    token: Option<String>,
-    /// Whom it trusts without a token.
-    trusted: TrustPolicy,
-    counters: Arc<HttpCounters>,
-    metrics: RenderMetrics,
-    /// A permit for each of [`SEARCHES`]. A search is started with one in hand: a request that
-    /// was given up while it waited leaves nothing behind in the runtime's queue.
-    searches: Arc<Semaphore>,
-    uploads: Uploads,
 }
 
 impl HttpListener {
@@ -303,21 +290,6 @@ fn route_of(path: &str) -> &'static str {
     }
 }
 
-/// Whether a request carries a token.
-fn has_token(token: &str, headers: &HeaderMap) -> bool {
-    let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let given = given.and_then(|value| value.split_at_checked("Bearer ".len()));
-    given.is_some_and(|(scheme, given)| {
-        scheme.eq_ignore_ascii_case(b"Bearer ") && is_same_secret(token.as_bytes(), given)
-    })
-}
-
-/// Compares without telling by its duration how many bytes were right. The length is no secret.
-fn is_same_secret(secret: &[u8], given: &[u8]) -> bool {
-    let differing = secret.iter().zip(given).fold(0, |bits, (a, b)| bits | (a ^ b));
-    secret.len() == given.len() && std::hint::black_box(differing) == 0
-}
-
 async fn healthz(State(state): State<Arc<HttpState>>) -> Response {
     health(state.engine.generation().number(), state.engine.journal_poisoned())
 }
@@ -351,19 +323,8 @@ async fn readyz(State(state): State<Arc<HttpState>>) -> Response {
 }
 
 async fn metrics(State(state): State<Arc<HttpState>>) -> Result<Response, HttpError> {
-    let text = (state.metrics)().map_err(|_| internal_error())?;
+    let text = (state.metrics)().map_err(|_| HttpError::internal())?;
     Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
-}
-
-fn internal_error() -> HttpError {
-    let message = "the server failed to make an answer";
-    HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, message)
-}
-
-/// A line of its own, so that answers do not run together in a terminal.
-fn json_response(mut body: Vec<u8>) -> Response {
-    body.push(b'\n');
-    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
 }
 
 #[cfg(test)]
@@ -379,21 +340,6 @@ mod tests {
         assert_eq!(route_of("/v1/databases/city/networks"), "/v1/databases/{name}/networks");
         assert_eq!(route_of("/v1/collections/near"), "other");
         assert_eq!(route_of(""), "other");
-    }
-
-    #[test]
-    fn only_the_whole_token_opens() {
-        let header = |value: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(header::AUTHORIZATION, value.parse().unwrap());
-            headers
-        };
-        assert!(has_token("abc", &header("Bearer abc")));
-        assert!(has_token("abc", &header("bearer abc")));
-        for wrong in ["Bearer ab", "Bearer abcd", "Bearer abd", "Basic abc", "abc", "Bearer "] {
-            assert!(!has_token("abc", &header(wrong)), "{wrong}");
-        }
-        assert!(!has_token("abc", &HeaderMap::new()));
     }
 
     #[tokio::test]

@@ -21,7 +21,7 @@ use whered_engine::{Engine, Value};
 
 use super::error::HttpError;
 use super::query::Parameters;
-use super::{HttpState, json_response};
+use super::state::{HttpState, json_response};
 
 /// The most hits of one answer.
 pub(crate) const HITS_MAX: usize = 100_000;
@@ -63,7 +63,7 @@ pub(crate) async fn near(
     let explain = parameters.switch("explain")?;
     let engine = Arc::clone(&state.engine);
     let permit = Arc::clone(&state.searches).acquire_owned().await;
-    let permit = permit.map_err(|_| super::internal_error())?;
+    let permit = permit.map_err(|_| HttpError::internal())?;
     // A search of a large area takes long; the listener's thread goes on with other requests.
     let searched = tokio::task::spawn_blocking(move || {
         let answer = answer(&engine, &name, &search, explain);
@@ -71,7 +71,7 @@ pub(crate) async fn near(
         answer
     });
     let searched = searched.await;
-    searched.map_err(|_| super::internal_error())?.map(json_response)
+    searched.map_err(|_| HttpError::internal())?.map(json_response)
 }
 
 fn read_search(parameters: &Parameters) -> Result<Search, HttpError> {

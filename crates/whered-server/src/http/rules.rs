@@ -26,7 +26,7 @@ use whered_engine::{Edition, Generation, NamedRuleset};
 
 use super::error::HttpError;
 use super::query::Parameters;
-use super::{HttpState, json_response};
+use super::state::{HttpState, json_response};
 use crate::rules;
 
 /// The most packets of one request.

@@ -17,7 +17,7 @@ use whered_engine::ip::text::read as read_address;
 
 use super::error::HttpError;
 use super::query::Parameters;
-use super::{HttpState, json_response};
+use super::state::{HttpState, json_response};
 
 /// Answers the names.
 pub(crate) async fn list(

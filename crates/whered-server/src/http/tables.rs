@@ -27,7 +27,7 @@ use whered_engine::tables::{Table, TableError};
 use super::error::HttpError;
 use super::ip::push_text;
 use super::query::Parameters;
-use super::{HttpState, json_response};
+use super::state::{HttpState, json_response};
 use crate::cells;
 
 /// Rows of a page when nothing is said, and at most.
@@ -302,14 +302,14 @@ pub(crate) async fn top(
         }
     };
     let permit = Arc::clone(&state.searches).acquire_owned().await;
-    let permit = permit.map_err(|_| super::internal_error())?;
+    let permit = permit.map_err(|_| HttpError::internal())?;
     // It looks at every row: the listener's thread goes on with other requests.
     let answered = tokio::task::spawn_blocking(move || {
         let answer = top_rows(&table, &column, count, descending);
         drop(permit);
         answer
     });
-    answered.await.map_err(|_| super::internal_error())?.map(json_response)
+    answered.await.map_err(|_| HttpError::internal())?.map(json_response)
 }
 
 fn top_rows(

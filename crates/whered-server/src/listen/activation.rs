@@ -8,7 +8,7 @@
 //!
 //! Invariants: names and order of descriptors mean nothing, each goes to the listener that is
 //! configured to listen at its address; one that belongs to no listener ends the start, because
-//! whoever uses it would wait for ever. Threads that have a socket each get copies of the one.
+//! its clients would wait for ever. Threads that have a socket each get copies of the one.
 //! Cost: at the start only.
 
 use std::env;

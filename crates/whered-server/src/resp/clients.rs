@@ -8,7 +8,7 @@
 //! ```text
 //! publisher's thread                              subscriber's thread
 //!   post(message) ──> box [m1 m2 m3] ──────────────> take() in its time slice ──> output
-//!                      └─ first one in: Signal::call(place) wakes the worker
+//!                      └─ first one in: Notifier::call(index) wakes the worker
 //! ```
 //!
 //! Invariants: a box never holds more bytes than the limit that its poster names; beyond it the

@@ -180,9 +180,9 @@ mod tests {
         let fates = [Durable, Pending, Lost];
         for combination in 0..81 {
             let status = |ticket: usize| fates[combination / 3usize.pow(ticket as u32) % 3];
-            let (mut out, mut holds) = output();
-            holds.release(&mut out, status, |_, out| out.extend_from_slice(b"-E"));
-            let sendable = &out[..holds.sendable_end(out.len())];
+            let (mut out, mut replies) = output();
+            replies.release(&mut out, status, |_, out| out.extend_from_slice(b"-E"));
+            let sendable = &out[..replies.sendable_end(out.len())];
             // The naive twin: reply after reply until one is pending.
             let mut expected = Vec::new();
             for (reply, ticket) in REPLIES {
@@ -196,9 +196,9 @@ mod tests {
             assert_eq!(sendable, expected, "combination {combination}");
             // What was pending becomes durable: all the rest may go.
             let after = |ticket| if status(ticket) == Pending { Durable } else { status(ticket) };
-            holds.release(&mut out, after, |_, out| out.extend_from_slice(b"-E"));
-            assert_eq!(holds.sendable_end(out.len()), out.len());
-            assert!(holds.is_empty());
+            replies.release(&mut out, after, |_, out| out.extend_from_slice(b"-E"));
+            assert_eq!(replies.sendable_end(out.len()), out.len());
+            assert!(replies.is_empty());
         }
     }
 
@@ -209,11 +209,11 @@ mod tests {
         for ticket in 0..1000 {
             replies.hold(0, 0, ticket);
         }
-        assert_eq!(replies.holds.len(), 1);
+        assert_eq!(replies.replies.len(), 1);
         let status = |ticket| if ticket < 999 { Durability::Durable } else { Durability::Pending };
-        holds.release(&mut out, status, |_, _| ());
-        assert_eq!(holds.sendable_end(out.len()), 0);
-        holds.release(&mut out, |_| Durability::Durable, |_, _| ());
-        assert_eq!(holds.sendable_end(out.len()), 3);
+        replies.release(&mut out, status, |_, _| ());
+        assert_eq!(replies.sendable_end(out.len()), 0);
+        replies.release(&mut out, |_| Durability::Durable, |_, _| ());
+        assert_eq!(replies.sendable_end(out.len()), 3);
     }
 }

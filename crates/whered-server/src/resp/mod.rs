@@ -79,7 +79,6 @@ use session::Shared;
 use statistics::Statistics;
 pub(crate) use statistics::Totals;
 pub use tls::TlsOptions;
-pub(crate) use tls::certificates;
 pub use users::{NameKind, PasswordHash, UserOptions, hash as password_hash};
 use users::{User, Users};
 use worker::Worker;

@@ -7,13 +7,15 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustls::pki_types::PrivateKeyDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
+
+use crate::certificates::{in_file, read_certificates};
 
 /// Where TLS is spoken, and with which certificates.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +52,7 @@ pub(crate) fn configure(options: &TlsOptions) -> io::Result<Arc<ServerConfig>> {
         None => builder.with_no_client_auth(),
         Some(path) => {
             let mut roots = RootCertStore::empty();
-            for certificate in certificates(path)? {
+            for certificate in read_certificates(path)? {
                 roots.add(certificate).map_err(|error| in_file(path, &error))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
@@ -62,24 +64,10 @@ pub(crate) fn configure(options: &TlsOptions) -> io::Result<Arc<ServerConfig>> {
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let chain = certificates(&options.certificate)?;
+    let chain = read_certificates(&options.certificate)?;
     let key = PrivateKeyDer::from_pem_file(&options.key);
     let key = key.map_err(|error| in_file(&options.key, &error))?;
     let config = builder.with_single_cert(chain, key);
     // The usual fault here is a key that belongs to another certificate.
     config.map(Arc::new).map_err(|error| in_file(&options.certificate, &error))
-}
-
-pub(crate) fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let certificates: Vec<_> = read.map_err(|error| in_file(path, &error))?;
-    if certificates.is_empty() {
-        return Err(in_file(path, &"there is no certificate in it"));
-    }
-    Ok(certificates)
-}
-
-fn in_file(path: &Path, error: &dyn std::fmt::Display) -> io::Error {
-    let text = format!("TLS: {}: {error}", path.display());
-    io::Error::new(io::ErrorKind::InvalidInput, text)
 }

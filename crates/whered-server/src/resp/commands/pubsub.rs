@@ -40,7 +40,9 @@ pub(super) const COMMANDS: &[Command] = &[
         channels: Channels::Patterns,
         syntax: "pattern [pattern ...]",
         summary: "Subscribes to the channels that match patterns",
-        action: Action::Run(|session, args, reply| subscribe(session, args, reply, SubscriptionKind::Pattern)),
+        action: Action::Run(|session, args, reply| {
+            subscribe(session, args, reply, SubscriptionKind::Pattern)
+        }),
         ..PUBSUB
     },
     Command {
@@ -70,7 +72,9 @@ pub(super) const COMMANDS: &[Command] = &[
         flags: &[Flag::PubSub, Flag::WhileSubscribed],
         syntax: "[pattern [pattern ...]]",
         summary: "Unsubscribes from patterns, or from all",
-        action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, SubscriptionKind::Pattern)),
+        action: Action::Run(|session, args, reply| {
+            unsubscribe(session, args, reply, SubscriptionKind::Pattern)
+        }),
         ..PUBSUB
     },
     Command {
@@ -79,7 +83,9 @@ pub(super) const COMMANDS: &[Command] = &[
         channels: Channels::All,
         syntax: "channel [channel ...]",
         summary: "Subscribes to channels",
-        action: Action::Run(|session, args, reply| subscribe(session, args, reply, SubscriptionKind::Channel)),
+        action: Action::Run(|session, args, reply| {
+            subscribe(session, args, reply, SubscriptionKind::Channel)
+        }),
         ..PUBSUB
     },
     Command {
@@ -88,7 +94,9 @@ pub(super) const COMMANDS: &[Command] = &[
         flags: &[Flag::PubSub, Flag::WhileSubscribed],
         syntax: "[channel [channel ...]]",
         summary: "Unsubscribes from channels, or from all",
-        action: Action::Run(|session, args, reply| unsubscribe(session, args, reply, SubscriptionKind::Channel)),
+        action: Action::Run(|session, args, reply| {
+            unsubscribe(session, args, reply, SubscriptionKind::Channel)
+        }),
         ..PUBSUB
     },
 ];

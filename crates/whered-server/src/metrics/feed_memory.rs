@@ -6,7 +6,7 @@ use prometheus_client::registry::Registry;
 use whered_engine::Engine;
 use whered_engine::feeds::{Feed, FeedStats};
 
-use crate::metrics::{Counters, FloatCounters, Gauges};
+use super::families::{Counters, FloatCounters, Gauges};
 
 /// Adds the metrics.
 pub(super) fn add(registry: &mut Registry, engine: &Engine, feeds: &[(&Feed, FeedStats)]) {

@@ -5,32 +5,32 @@
 //!
 //! Cost of a scrape: O(metrics) and one shared lock for each prefix set.
 
+mod families;
+mod feed_memory;
+mod feeds;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text};
-
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use whered_engine::store::Histogram;
 use whered_engine::{
     DATABASE_COUNT, Engine, HealthOverride, NamedDatabase, NamedRuleset, Pool, Probed,
 };
 
+use families::{Counters, FloatGauge, Gauges, Histograms, Labels, owned};
+
 use crate::dns::{DnsCounters, Totals};
-use crate::feeds;
 use crate::health::{HealthBoard, RESULTS};
 use crate::http::HttpCounters;
 use crate::resp::{Latencies, RespCounters};
 
-type Labels = Vec<(&'static str, String)>;
-type FloatGauge = Gauge<f64, AtomicU64>;
 type FloatCounter = Counter<f64, AtomicU64>;
 
 /// Where the numbers are.
@@ -55,7 +55,7 @@ impl Metrics {
         self.add_listeners(&mut registry);
         self.add_resp(&mut registry);
         self.add_data(&mut registry);
-        feeds::metrics::add(&mut registry, &self.engine);
+        feeds::add(&mut registry, &self.engine);
         add_rulesets(&mut registry, self.engine.generation().rulesets());
         add_health(&mut registry, self.engine.generation().pools(), &self.health);
         self.add_journal(&mut registry);
@@ -396,105 +396,8 @@ fn add_health(registry: &mut Registry, pools: &[Arc<Pool>], board: &HealthBoard)
     registry.register("site_check_seconds", "How long all probes of the site took", all);
 }
 
-/// A histogram for each value of a label.
-#[derive(Debug)]
-pub(crate) struct Histograms {
-    /// The label's name.
-    pub(crate) label: &'static str,
-    /// How many of the histograms' units are one of the metric's.
-    pub(crate) units: f64,
-    /// The label's values, their histograms, and the sum of all values in the metric's unit.
-    pub(crate) all: Vec<(String, Histogram, f64)>,
-}
-
-impl EncodeMetric for Histograms {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        for (value, histogram, sum) in &self.all {
-            let labels = [(self.label, value.as_str())];
-            // Without a label there is one histogram.
-            let labels = if self.label.is_empty() { &[][..] } else { &labels[..] };
-            let mut encoder = encoder.encode_family(&labels)?;
-            let buckets = histogram.buckets.iter().enumerate().map(|(bucket, count)| {
-                // The last bucket holds whatever is larger.
-                let is_last = bucket + 1 == Histogram::BUCKETS;
-                let bound = Histogram::bound(bucket) as f64 / self.units;
-                (if is_last { f64::INFINITY } else { bound }, *count)
-            });
-            let buckets: Vec<(f64, u64)> = buckets.collect();
-            // Read a moment apart, a count kept elsewhere might not be the sum of the buckets.
-            let count = histogram.count();
-            encoder.encode_histogram::<NoLabelSet>(*sum, count, &buckets, None)?;
-        }
-        Ok(())
-    }
-
-    fn metric_type(&self) -> MetricType {
-        MetricType::Histogram
-    }
-}
-
-/// A counter for each combination of labels.
-#[derive(Default)]
-pub(crate) struct Counters(Family<Labels, Counter>);
-
-impl Counters {
-    pub(crate) fn add<const N: usize>(&self, labels: [(&'static str, &str); N], count: u64) {
-        self.0.get_or_create(&owned(labels)).inc_by(count);
-    }
-
-    pub(crate) fn register(self, registry: &mut Registry, name: &str, help: &str) {
-        registry.register(name, help, self.0);
-    }
-}
-
-/// A gauge for each combination of labels.
-#[derive(Default)]
-pub(crate) struct Gauges(Family<Labels, Gauge<u64, AtomicU64>>);
-
-impl Gauges {
-    pub(crate) fn set<const N: usize>(&self, labels: [(&'static str, &str); N], value: u64) {
-        self.0.get_or_create(&owned(labels)).set(value);
-    }
-
-    pub(crate) fn register(self, registry: &mut Registry, name: &str, help: &str) {
-        registry.register(name, help, self.0);
-    }
-}
-
-/// A gauge with a fraction for each combination of labels.
-#[derive(Default)]
-pub(crate) struct FloatGauges(Family<Labels, FloatGauge>);
-
-impl FloatGauges {
-    pub(crate) fn set<const N: usize>(&self, labels: [(&'static str, &str); N], value: f64) {
-        self.0.get_or_create(&owned(labels)).set(value);
-    }
-
-    pub(crate) fn register(self, registry: &mut Registry, name: &str, help: &str) {
-        registry.register(name, help, self.0);
-    }
-}
-
-/// A counter with a fraction for each combination of labels.
-#[derive(Default)]
-pub(crate) struct FloatCounters(Family<Labels, Counter<f64, AtomicU64>>);
-
-impl FloatCounters {
-    pub(crate) fn add<const N: usize>(&self, labels: [(&'static str, &str); N], value: f64) {
-        self.0.get_or_create(&owned(labels)).inc_by(value);
-    }
-
-    pub(crate) fn register(self, registry: &mut Registry, name: &str, help: &str) {
-        registry.register(name, help, self.0);
-    }
-}
-
 fn register_count(registry: &mut Registry, name: &str, help: &str, count: u64) {
     let counter = <Counter>::default();
     counter.inc_by(count);
     registry.register(name, help, counter);
-}
-
-fn owned<const N: usize>(labels: [(&'static str, &str); N]) -> Labels {
-    labels.into_iter().map(|(name, value)| (name, value.to_owned())).collect()
 }

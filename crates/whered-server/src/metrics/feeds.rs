@@ -8,10 +8,10 @@ use prometheus_client::registry::Registry;
 use whered_engine::Engine;
 use whered_engine::feeds::{Feed, FeedStats};
 
-use crate::metrics::{Counters, FloatCounters, FloatGauges, Gauges, Histograms};
+use super::families::{Counters, FloatCounters, FloatGauges, Gauges, Histograms};
 
 /// Adds the metrics of all feeds and tables.
-pub(crate) fn add(registry: &mut Registry, engine: &Engine) {
+pub(super) fn add(registry: &mut Registry, engine: &Engine) {
     let feeds: Vec<(&Feed, FeedStats)> =
         engine.feeds().iter().map(|feed| (&**feed, feed.stats())).collect();
     if feeds.is_empty() {
@@ -21,7 +21,7 @@ pub(crate) fn add(registry: &mut Registry, engine: &Engine) {
     add_backlog(registry, &feeds);
     add_spools(registry, &feeds);
     add_links(registry, &feeds);
-    super::memory_metrics::add(registry, engine, &feeds);
+    super::feed_memory::add(registry, engine, &feeds);
     let (rows, memory) = <(Gauges, Gauges)>::default();
     for table in engine.feeds().tables() {
         let labels = [("feed", table.feed()), ("table", table.name())];

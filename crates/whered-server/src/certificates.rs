@@ -1,0 +1,29 @@
+//! Certificates in PEM files.
+//!
+//! For: the RESP listener's own, and those of authorities that probes trust. Not for: keys, nor
+//! what certificates are used for.
+
+use std::io;
+use std::path::Path;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+/// The certificates of a PEM file.
+///
+/// # Errors
+/// One line with the file: it cannot be read, or has no certificate.
+pub(crate) fn read_certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let certificates: Vec<_> = read.map_err(|error| in_file(path, &error))?;
+    if certificates.is_empty() {
+        return Err(in_file(path, &"there is no certificate in it"));
+    }
+    Ok(certificates)
+}
+
+/// An error with the file that it is about.
+pub(crate) fn in_file(path: &Path, error: &dyn std::fmt::Display) -> io::Error {
+    let text = format!("TLS: {}: {error}", path.display());
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}

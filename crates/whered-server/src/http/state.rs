@@ -1,0 +1,39 @@
+//! What every request of the HTTP listener sees, and what many answers share.
+//!
+//! Not for: routes and limits (`mod.rs`), answers of one route (their own files).
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use tokio::sync::Semaphore;
+use whered_engine::Engine;
+
+use super::counters::HttpCounters;
+use super::feeds::Uploads;
+use super::trust::TrustPolicy;
+
+/// Writes all metrics of the server as text.
+pub(crate) type RenderMetrics = Box<dyn Fn() -> Result<String, fmt::Error> + Send + Sync>;
+
+/// What every request sees.
+pub(crate) struct HttpState {
+    pub(super) engine: Arc<Engine>,
+    pub(super) token: Option<String>,
+    /// Whom it trusts without a token.
+    pub(super) trusted: TrustPolicy,
+    pub(super) counters: Arc<HttpCounters>,
+    pub(super) metrics: RenderMetrics,
+    /// A permit for each of the searches that may run at a time. A search is started with one in
+    /// hand: a request that was given up while it waited leaves nothing behind in the runtime's
+    /// queue.
+    pub(super) searches: Arc<Semaphore>,
+    pub(super) uploads: Uploads,
+}
+
+/// A line of its own, so that answers do not run together in a terminal.
+pub(super) fn json_response(mut body: Vec<u8>) -> Response {
+    body.push(b'\n');
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
