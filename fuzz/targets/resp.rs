@@ -25,7 +25,7 @@ mod number;
 mod protocol;
 
 use libfuzzer_sys::fuzz_target;
-use protocol::{Parsed, Parser};
+use protocol::{ParseOutcome, Parser};
 
 type Request = Vec<Vec<u8>>;
 
@@ -65,19 +65,19 @@ fn parse(input: &[u8], step: usize, authenticated: bool) -> Outcome {
         loop {
             let rest = &input[start..end];
             match parser.next(rest, authenticated) {
-                Ok(Parsed::Incomplete) => break,
-                Ok(Parsed::Nothing(used)) => {
+                Ok(ParseOutcome::Incomplete) => break,
+                Ok(ParseOutcome::Nothing(used)) => {
                     assert!((1..=rest.len()).contains(&used), "{used} bytes of {}", rest.len());
                     start += used;
                 }
-                Ok(Parsed::Request(args, used)) => {
+                Ok(ParseOutcome::Request(args, used)) => {
                     assert!((1..=rest.len()).contains(&used), "{used} bytes of {}", rest.len());
                     assert!(args.len() > 0, "a request has a name");
                     requests.push(args.from(0).map(<[u8]>::to_vec).collect());
                     start += used;
                     parser.shrink();
                 }
-                Ok(Parsed::Http) => return Outcome { requests, end: Err("HTTP".to_owned()) },
+                Ok(ParseOutcome::Http) => return Outcome { requests, end: Err("HTTP".to_owned()) },
                 Err(error) => return Outcome { requests, end: Err(error.0) },
             }
         }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Invariant: a connection that is passed has no byte of a message in this process, and no answer.
-//! At the same time: one `Ending` for each connection.
+//! At the same time: one `ConnectionEnd` for each connection.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -64,7 +64,7 @@ pub(crate) enum Phase {
 
 /// When and how a connection ends.
 #[derive(Clone)]
-pub(crate) struct Ending {
+pub(crate) struct ConnectionEnd {
     stop: watch::Receiver<bool>,
     succession: Succession,
     /// When a stop without a successor was seen.
@@ -73,9 +73,9 @@ pub(crate) struct Ending {
     is_kept: bool,
 }
 
-impl Ending {
-    pub(crate) fn new(stop: watch::Receiver<bool>, succession: Succession) -> Ending {
-        Ending { stop, succession, seen: None, is_kept: false }
+impl ConnectionEnd {
+    pub(crate) fn new(stop: watch::Receiver<bool>, succession: Succession) -> ConnectionEnd {
+        ConnectionEnd { stop, succession, seen: None, is_kept: false }
     }
 
     /// Waits for the stop.

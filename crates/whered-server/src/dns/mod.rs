@@ -41,7 +41,7 @@ use whered_engine::Engine;
 use self::answerer::{Answerer, AnswererContext};
 pub(crate) use self::counters::{DnsCounters, Totals};
 pub(crate) use self::ending::Give;
-use self::ending::{Ending, Succession};
+use self::ending::{ConnectionEnd, Succession};
 use self::mmsg::{Batch, Datagram};
 pub use self::options::DnsOptions;
 use self::query_log::QueryLog;
@@ -91,7 +91,7 @@ impl DnsListener {
         let of_tcp = succession.clone();
         let tcp_thread = RuntimeThread::start("whered-dns-tcp", 1, FINISH_TIME, move |stop| {
             let tcp = Tcp { answerer: tcp_answerer, shared: tcp_shared, limit };
-            tcp.serve(listeners, adopting, Ending::new(stop, of_tcp))
+            tcp.serve(listeners, adopting, ConnectionEnd::new(stop, of_tcp))
         })?;
         let stop = StopOnDrop(Arc::default());
         let udp_threads = Vec::new();
@@ -251,7 +251,7 @@ impl Tcp {
         self,
         listeners: Vec<TcpListener>,
         adopted: mpsc::UnboundedReceiver<AdoptedConnection>,
-        ending: Ending,
+        ending: ConnectionEnd,
     ) {
         // All connections are tasks of one thread, so that nobody waits for this lock.
         let answerer = Arc::new(Mutex::new(self.answerer));

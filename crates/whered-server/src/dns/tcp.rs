@@ -25,7 +25,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::ending::{Ending, Phase};
+use super::ending::{ConnectionEnd, Phase};
 use super::proxy::{self, Header};
 use crate::listen::Speaks;
 
@@ -65,7 +65,7 @@ pub(crate) async fn serve(
     answer: impl Answer,
     is_proxy: impl Fn(IpAddr) -> bool,
     limit: Arc<Semaphore>,
-    mut ending: Ending,
+    mut ending: ConnectionEnd,
 ) {
     let mut connections = JoinSet::new();
     loop {
@@ -96,7 +96,7 @@ pub(crate) async fn adopt(
     answer: impl Answer,
     is_proxy: impl Fn(IpAddr) -> bool,
     limit: Arc<Semaphore>,
-    ending: Ending,
+    ending: ConnectionEnd,
 ) {
     let mut connections = JoinSet::new();
     let take = |AdoptedConnection { stream, speaks }| {
@@ -126,7 +126,7 @@ pub(crate) async fn adopt(
 }
 
 /// Waits for the connections, for as long as they may go on.
-async fn finish(mut connections: JoinSet<()>, mut ending: Ending) {
+async fn finish(mut connections: JoinSet<()>, mut ending: ConnectionEnd) {
     let limit = ending.limit() + CLOSING_TIME * 2;
     let all = async { while connections.join_next().await.is_some() {} };
     if timeout_at(limit, all).await.is_err() {
@@ -142,7 +142,7 @@ struct Connection<A> {
     awaits_header: bool,
     input: Vec<u8>,
     answer: A,
-    ending: Ending,
+    ending: ConnectionEnd,
 }
 
 /// What comes next on a connection.
@@ -161,7 +161,7 @@ impl<A: Answer> Connection<A> {
         peer: SocketAddr,
         awaits_header: bool,
         answer: &A,
-        ending: &Ending,
+        ending: &ConnectionEnd,
     ) -> Connection<A> {
         let (answer, ending) = (answer.clone(), ending.clone());
         Connection { stream, peer, awaits_header, input: Vec::new(), answer, ending }
@@ -354,7 +354,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let ((stop, stopped), succession) = (watch::channel(false), Succession::default());
         let (adopter, adopted) = mpsc::unbounded_channel();
-        let ending = Ending::new(stopped, succession.clone());
+        let ending = ConnectionEnd::new(stopped, succession.clone());
         let thread = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

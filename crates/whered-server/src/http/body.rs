@@ -166,7 +166,7 @@ pub(super) async fn read(
     let (limit, announced) = in_pieces.map_or((limit, announced), |length| (length, None));
     let believed = announced.unwrap_or(0).min(BELIEVED_BYTES);
     if !upload.grow(believed, announced, limit) {
-        return Err(no_room());
+        return Err(buffers_full());
     }
     while let Some(frame) = next(body).await? {
         if upload.size_bytes() + frame.len() > limit {
@@ -178,7 +178,7 @@ pub(super) async fn read(
             upload.append(&frame, announced, limit)
         };
         if !is_kept {
-            return Err(no_room());
+            return Err(buffers_full());
         }
     }
     Ok(upload)
@@ -220,7 +220,7 @@ fn too_large(limit: usize) -> HttpError {
     HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, Some("body"), message)
 }
 
-fn no_room() -> HttpError {
+fn buffers_full() -> HttpError {
     let message = "too many uploads are on their way; try again";
     HttpError::new(StatusCode::TOO_MANY_REQUESTS, None, message)
         .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))

@@ -1,18 +1,18 @@
 //! The register of open connections: what one connection may know of another, and how it reaches
 //! it.
 //!
-//! For: `CLIENT LIST` and `CLIENT KILL`, and the letter boxes that published messages lie in until
+//! For: `CLIENT LIST` and `CLIENT KILL`, and the mailboxes that keep published messages until
 //! their connection has its time slice.
 //! Not for: what a connection's own commands know (`session`), nor channels (`pubsub`).
 //!
 //! ```text
 //! publisher's thread                              subscriber's thread
-//!   post(message) ──> box [m1 m2 m3] ──────────────> take() in its time slice ──> output
+//!   deliver(message) ──> mailbox [m1 m2 m3] ──────> take_messages() in its time slice ──> output
 //!                      └─ first one in: Notifier::call(index) wakes the worker
 //! ```
 //!
-//! Invariants: a box never holds more bytes than the limit that its poster names; beyond it the
-//! connection is marked and what lies in the box is dropped, because it will be closed.
+//! Invariants: a mailbox never holds more bytes than the limit that its sender names; beyond it the
+//! connection is marked and what is in the mailbox is dropped, because it will be closed.
 //! At the same time: everything here is an atomic or stands under a short lock of one connection;
 //! the register's own lock is taken when a connection comes or goes, and by those two commands.
 

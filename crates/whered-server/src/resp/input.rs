@@ -55,7 +55,7 @@ impl Input {
     }
 
     /// Room for one read. It grows with what has arrived, never with what was announced.
-    pub(super) fn room(&mut self) -> &mut [u8] {
+    pub(super) fn buffer(&mut self) -> &mut [u8] {
         let wanted = self.len().clamp(READ_BYTES, READ_LIMIT_BYTES);
         if self.bytes.len() - self.end < READ_BYTES {
             self.bytes.resize(self.end + wanted, 0);

@@ -23,7 +23,7 @@
 //! A thread does wait for the engine's locks, and for the journal when more than a group's limit
 //! is waiting for the disk or a new segment is being allocated: then its other clients wait too.
 //! At the same time: each thread serves its own connections; what they share is the engine and
-//! what `session::Shared` lists, each part with its own short lock or atomics.
+//! what `session::SharedState` lists, each part with its own short lock or atomics.
 
 mod background;
 mod clients;
@@ -75,7 +75,7 @@ use listen::Listener;
 use notifier::Notifier;
 pub use options::{RespContext, RespOptions};
 use refused_commands::RefusedCommands;
-use session::Shared;
+use session::SharedState;
 use statistics::Statistics;
 pub(crate) use statistics::Totals;
 pub use tls::TlsOptions;
@@ -108,7 +108,7 @@ pub struct RespListener {
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     unix_path: Option<PathBuf>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     notifiers: Arc<[Arc<Notifier>]>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -157,7 +157,7 @@ impl RespListener {
         let table = commands::table();
         let users = users_of(&options, table);
         let port = addresses.first().map_or(0, SocketAddr::port);
-        let shared = Arc::new(Shared::new(engine, options, context, port, table, users));
+        let shared = Arc::new(SharedState::new(engine, options, context, port, table, users));
         let mut workers = Vec::new();
         for (number, sockets) in sockets.into_iter().enumerate() {
             workers.push(Worker::new(number, sockets, &shared)?);

@@ -13,8 +13,8 @@
 //! The arguments of a multibulk request are never copied: a span points into the input. Those of
 //! an inline request are copied once, because quotes and escapes must go.
 //!
-//! Of a pipeline, whole requests of the usual form are found ahead of time ([`Ahead`]), so that
-//! what they will read can be fetched for all of them together, and moves be made together.
+//! Of a pipeline, whole requests of the most common form are found ahead of time ([`Lookahead`]),
+//! so that what they will read can be fetched for all of them together, and moves be made together.
 //!
 //! Invariants:
 //! - what was parsed is not parsed again: when the input ends within a request, the state keeps
@@ -117,7 +117,7 @@ impl<'a> Args<'a> {
 }
 
 /// What the input held.
-pub(crate) enum Parsed<'a> {
+pub(crate) enum ParseOutcome<'a> {
     /// The request goes on beyond the input.
     Incomplete,
     /// A request without arguments, which has no reply; this many bytes are used up.
@@ -148,12 +148,12 @@ pub(crate) struct Parser {
     spans: Vec<Span>,
     /// The arguments of an inline request.
     unquoted: Vec<u8>,
-    ahead: Ahead,
+    ahead: Lookahead,
 }
 
 impl Parser {
     /// Parses one request. The input must begin where the last request ended; after
-    /// [`Parsed::Incomplete`] it must begin with the same bytes again.
+    /// [`ParseOutcome::Incomplete`] it must begin with the same bytes again.
     ///
     /// # Errors
     /// The text of Redis for input that is no request.
@@ -161,19 +161,19 @@ impl Parser {
         &'a mut self,
         input: &'a [u8],
         authenticated: bool,
-    ) -> Result<Parsed<'a>, ProtocolError> {
+    ) -> Result<ParseOutcome<'a>, ProtocolError> {
         if self.missing.is_none() {
             if !self.ahead.is_used_up() {
                 return Ok(self.ahead.next(input));
             }
             match input.first() {
-                None => return Ok(Parsed::Incomplete),
+                None => return Ok(ParseOutcome::Incomplete),
                 Some(b'*') => {
                     let Some(used) = self.start(input, authenticated)? else {
-                        return Ok(Parsed::Incomplete);
+                        return Ok(ParseOutcome::Incomplete);
                     };
                     if self.missing.is_none() {
-                        return Ok(Parsed::Nothing(used));
+                        return Ok(ParseOutcome::Nothing(used));
                     }
                 }
                 Some(_) => return self.inline(input),
@@ -181,13 +181,13 @@ impl Parser {
         }
         while self.missing != Some(0) {
             if !self.argument(input, authenticated)? {
-                return Ok(Parsed::Incomplete);
+                return Ok(ParseOutcome::Incomplete);
             }
         }
         let used = self.position;
         self.position = 0;
         self.missing = None;
-        Ok(Parsed::Request(Args { bytes: input, spans: &self.spans }, used))
+        Ok(ParseOutcome::Request(Args { bytes: input, spans: &self.spans }, used))
     }
 
     /// Finds the next whole requests, which [`Parser::next`] then gives at once, unless some are
@@ -303,7 +303,7 @@ impl Parser {
         Ok(Some(length as usize))
     }
 
-    fn inline<'a>(&'a mut self, input: &'a [u8]) -> Result<Parsed<'a>, ProtocolError> {
+    fn inline<'a>(&'a mut self, input: &'a [u8]) -> Result<ParseOutcome<'a>, ProtocolError> {
         let end = input[self.position..].iter().position(|byte| matches!(byte, b'\n' | 0));
         let Some(end) = end.map(|end| end + self.position).filter(|end| input[*end] == b'\n')
         else {
@@ -312,13 +312,13 @@ impl Parser {
             }
             // What was searched needs no second search, unless a zero byte ended it.
             self.position = end.map_or(input.len(), |end| end + self.position);
-            return Ok(Parsed::Incomplete);
+            return Ok(ParseOutcome::Incomplete);
         };
         self.position = 0;
         let line = &input[..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if cross_protocol::is_http_line(line) {
-            return Ok(Parsed::Http);
+            return Ok(ParseOutcome::Http);
         }
         self.spans.clear();
         self.unquoted.clear();
@@ -326,25 +326,25 @@ impl Parser {
             return wrong("unbalanced quotes in request");
         }
         if self.spans.is_empty() {
-            return Ok(Parsed::Nothing(end + 1));
+            return Ok(ParseOutcome::Nothing(end + 1));
         }
-        Ok(Parsed::Request(Args { bytes: &self.unquoted, spans: &self.spans }, end + 1))
+        Ok(ParseOutcome::Request(Args { bytes: &self.unquoted, spans: &self.spans }, end + 1))
     }
 }
 
 /// Requests found ahead of time, in the form that client libraries write: short counts and lengths.
 /// The first request of another form ends the search, and is left to the parser.
 #[derive(Default)]
-struct Ahead {
+struct Lookahead {
     /// Offsets from the first byte of their request.
     spans: Vec<Span>,
-    requests: Vec<Found>,
+    requests: Vec<FoundRequest>,
     /// How many of them were given out.
     used: usize,
 }
 
 /// One request found ahead.
-struct Found {
+struct FoundRequest {
     /// The offset of its first byte in the input that was searched.
     start: usize,
     len: usize,
@@ -352,7 +352,7 @@ struct Found {
     end_span: usize,
 }
 
-impl Ahead {
+impl Lookahead {
     fn is_used_up(&self) -> bool {
         self.used == self.requests.len()
     }
@@ -368,11 +368,11 @@ impl Ahead {
         let mut start = 0;
         while self.requests.len() < AHEAD_REQUESTS {
             let first_span = self.spans.len();
-            let Some(len) = usual_request(&input[start..], &mut self.spans) else {
+            let Some(len) = parse_fast_path(&input[start..], &mut self.spans) else {
                 self.spans.truncate(first_span);
                 return;
             };
-            self.requests.push(Found { start, len, first_span, end_span: self.spans.len() });
+            self.requests.push(FoundRequest { start, len, first_span, end_span: self.spans.len() });
             start += len;
         }
     }
@@ -394,17 +394,17 @@ impl Ahead {
     }
 
     /// The next one; there is one.
-    fn next<'a>(&'a mut self, input: &'a [u8]) -> Parsed<'a> {
+    fn next<'a>(&'a mut self, input: &'a [u8]) -> ParseOutcome<'a> {
         let found = &self.requests[self.used];
         self.used += 1;
         let spans = &self.spans[found.first_span..found.end_span];
-        Parsed::Request(Args { bytes: input, spans }, found.len)
+        ParseOutcome::Request(Args { bytes: input, spans }, found.len)
     }
 }
 
 /// The spans of a request with at most 99 arguments of at most 9,999 bytes, and its length; `None`
 /// when it is not whole or not of this form.
-fn usual_request(input: &[u8], spans: &mut Vec<Span>) -> Option<usize> {
+fn parse_fast_path(input: &[u8], spans: &mut Vec<Span>) -> Option<usize> {
     let (count, mut at) = short_number(input, 0, b'*', 2)?;
     spans.reserve(count);
     for _ in 0..count {

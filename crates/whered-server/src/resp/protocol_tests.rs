@@ -14,10 +14,10 @@ fn parse(input: &[u8], step: usize, authenticated: bool) -> Result<Vec<Vec<Vec<u
                 parser.find_ahead(&input[start..end]);
             }
             match parser.next(&input[start..end], authenticated).map_err(|error| error.0)? {
-                Parsed::Incomplete => break,
-                Parsed::Nothing(used) => start += used,
-                Parsed::Http => return Err("HTTP".to_owned()),
-                Parsed::Request(args, used) => {
+                ParseOutcome::Incomplete => break,
+                ParseOutcome::Nothing(used) => start += used,
+                ParseOutcome::Http => return Err("HTTP".to_owned()),
+                ParseOutcome::Request(args, used) => {
                     requests.push(args.from(0).map(<[u8]>::to_vec).collect());
                     start += used;
                 }
@@ -101,7 +101,10 @@ fn strangers_have_small_limits() {
 #[test]
 fn an_announced_size_allocates_nothing() {
     let mut parser = Parser::default();
-    assert!(matches!(parser.next(b"*2147483647\r\n$536870912\r\n", true), Ok(Parsed::Incomplete)));
+    assert!(matches!(
+        parser.next(b"*2147483647\r\n$536870912\r\n", true),
+        Ok(ParseOutcome::Incomplete)
+    ));
     assert_eq!(parser.spans.capacity(), 0);
 }
 
@@ -122,13 +125,13 @@ fn what_is_found_ahead_is_what_the_parser_gives() {
     assert!(parser.find_ahead(usual));
     assert_eq!(ahead(&parser, 0), [vec![b"PING".to_vec(), b"hi".to_vec()], vec![vec![]]]);
     // So is what is left when the first was given; it can be passed over.
-    let Ok(Parsed::Request(_, used)) = parser.next(usual, true) else {
+    let Ok(ParseOutcome::Request(_, used)) = parser.next(usual, true) else {
         panic!("a request that was found ahead is given");
     };
     assert!(!parser.find_ahead(&usual[used..]));
     assert_eq!(ahead(&parser, used), [vec![Vec::<u8>::new()]]);
     assert_eq!(used + parser.skip_ahead(1), usual.len());
-    assert!(matches!(parser.next(b"", true), Ok(Parsed::Incomplete)));
+    assert!(matches!(parser.next(b"", true), Ok(ParseOutcome::Incomplete)));
     // What ends the search is left to the parser, with its own texts.
     for unusual in [
         "PING\r\n",
@@ -145,16 +148,16 @@ fn what_is_found_ahead_is_what_the_parser_gives() {
         let mut alone = Parser::default();
         let mut start = 0;
         for _ in 0..2 {
-            let Ok(Parsed::Request(_, used)) = parser.next(&input[start..], true) else {
+            let Ok(ParseOutcome::Request(_, used)) = parser.next(&input[start..], true) else {
                 panic!("a request that was found ahead is given");
             };
             start += used;
         }
-        let shown = |parsed: Result<Parsed<'_>, ProtocolError>| match parsed {
-            Ok(Parsed::Request(args, used)) => format!("{} {used}", args.len()),
-            Ok(Parsed::Nothing(used)) => format!("nothing {used}"),
-            Ok(Parsed::Http) => "HTTP".to_owned(),
-            Ok(Parsed::Incomplete) => "incomplete".to_owned(),
+        let shown = |parsed: Result<ParseOutcome<'_>, ProtocolError>| match parsed {
+            Ok(ParseOutcome::Request(args, used)) => format!("{} {used}", args.len()),
+            Ok(ParseOutcome::Nothing(used)) => format!("nothing {used}"),
+            Ok(ParseOutcome::Http) => "HTTP".to_owned(),
+            Ok(ParseOutcome::Incomplete) => "incomplete".to_owned(),
             Err(error) => error.0,
         };
         let expected = shown(alone.next(unusual.as_bytes(), true));
@@ -169,7 +172,7 @@ fn what_was_found_ahead_can_be_forgotten() {
     for _ in 0..3 {
         assert!(parser.find_ahead(input));
         assert_eq!(parser.found_ahead(input).len(), 2);
-        let Ok(Parsed::Request(args, 11)) = parser.next(input, true) else {
+        let Ok(ParseOutcome::Request(args, 11)) = parser.next(input, true) else {
             panic!("the first request is whole");
         };
         assert_eq!(args.at(0), b"a");

@@ -196,7 +196,7 @@ impl Reply {
 
     /// What the present command writes is a notice about channels: a client that wants no replies
     /// gets it all the same.
-    pub(crate) fn mark_notice(&mut self) {
+    pub(crate) fn set_notice(&mut self) {
         self.is_notice = true;
     }
 

@@ -1,7 +1,7 @@
 //! What a connection's commands know of each other, and what all connections share.
 //!
 //! ```text
-//! Shared (one for the listener) ── engine, options, settings, counters, clients, users, channels, ...
+//! SharedState (one for the listener) ── engine, options, settings, counters, clients, users, channels, ...
 //!    └── Session (one for a connection) ── database, user, reply mode, transaction, channels
 //! ```
 //!
@@ -40,7 +40,7 @@ use super::watch::Watches;
 const EXACT_MICROS: i64 = 1000;
 
 /// What all connections of the listener share.
-pub(crate) struct Shared {
+pub(crate) struct SharedState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: RespOptions,
     pub(crate) context: RespContext,
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     pub(crate) port: u16,
 }
 
-impl Shared {
+impl SharedState {
     pub(crate) fn new(
         engine: Arc<Engine>,
         options: RespOptions,
@@ -70,10 +70,10 @@ impl Shared {
         port: u16,
         commands: &'static CommandTable,
         users: Users,
-    ) -> Shared {
+    ) -> SharedState {
         let workers = options.thread_count();
         let counters = Arc::default();
-        Shared {
+        SharedState {
             settings: Settings::new(&options),
             memory: MemoryAccount::new(&engine, &counters),
             counters,
@@ -121,7 +121,7 @@ pub(crate) enum ReplyMode {
 
 /// One connection's state between its commands.
 pub(crate) struct Session {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) client: Arc<Client>,
     /// The numbered database that the keys are in.
     pub(crate) number: usize,
@@ -148,7 +148,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(shared: &Arc<Shared>, client: Arc<Client>) -> Session {
+    pub(crate) fn new(shared: &Arc<SharedState>, client: Arc<Client>) -> Session {
         let user = shared.users.default_user();
         shared.counters.connections_open.fetch_add(1, Ordering::Relaxed);
         Session {

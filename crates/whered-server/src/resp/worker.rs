@@ -32,7 +32,7 @@ use super::connection::{Connection, NextStep, Overdue, Work};
 use super::listen::{AcceptedConnection, Listener};
 use super::notifier::Notifier;
 use super::serving;
-use super::session::Shared;
+use super::session::SharedState;
 
 const WAKER: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
@@ -78,7 +78,7 @@ pub(super) struct Worker {
     notifier: Arc<Notifier>,
     /// Those of all workers.
     notifiers: Arc<[Arc<Notifier>]>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     stop_at: Option<Instant>,
     next_tick: Instant,
 }
@@ -96,7 +96,7 @@ impl Worker {
     pub(super) fn new(
         number: usize,
         sockets: Vec<Listener>,
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedState>,
     ) -> io::Result<Worker> {
         let poll = Poll::new()?;
         let notifier = Arc::new(Notifier::new(Waker::new(poll.registry(), WAKER)?));
@@ -146,7 +146,7 @@ impl Worker {
             self.notifier.disarm();
             for event in &events {
                 let closed = event.is_read_closed() || event.is_error();
-                self.mark(event.token(), event.is_readable(), event.is_writable(), closed);
+                self.set_readiness(event.token(), event.is_readable(), event.is_writable(), closed);
             }
             let is_last = self.stop_at.is_none() && self.notifier.is_stopping();
             self.accept();
@@ -192,7 +192,7 @@ impl Worker {
         }
     }
 
-    fn mark(&mut self, token: Token, readable: bool, writable: bool, hung_up: bool) {
+    fn set_readiness(&mut self, token: Token, readable: bool, writable: bool, hung_up: bool) {
         if token == WAKER {
             return;
         }
@@ -202,7 +202,7 @@ impl Worker {
         } else if let Some(index) = self.connection_index(token)
             && let Some(Some(connection)) = self.connections.get_mut(index)
         {
-            connection.mark(readable, writable, hung_up);
+            connection.set_readiness(readable, writable, hung_up);
             self.enqueue(index);
         }
     }

@@ -229,7 +229,7 @@ fn confirm(
 ) {
     // Within a transaction it is a part of the reply to EXEC.
     if !session.in_exec {
-        reply.mark_notice();
+        reply.set_notice();
     }
     let sign = if by == SubscriptionKind::Pattern { "p" } else { "" };
     reply.push(3);

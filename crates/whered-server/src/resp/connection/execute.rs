@@ -19,7 +19,7 @@ use whered_engine::Durability;
 
 use super::{Connection, Progress};
 use crate::resp::commands::{self, MovesResult};
-use crate::resp::protocol::{Parsed, ProtocolError};
+use crate::resp::protocol::{ParseOutcome, ProtocolError};
 use crate::resp::reply::Failure;
 use crate::resp::session::ReplyMode;
 
@@ -51,13 +51,13 @@ impl Connection {
                 continue;
             }
             let used = match self.parser.next(self.input.filled(), self.session.authenticated) {
-                Ok(Parsed::Incomplete) => break,
-                Ok(Parsed::Nothing(used)) => used,
-                Ok(Parsed::Http) => {
+                Ok(ParseOutcome::Incomplete) => break,
+                Ok(ParseOutcome::Nothing(used)) => used,
+                Ok(ParseOutcome::Http) => {
                     self.session.abort_http();
                     break;
                 }
-                Ok(Parsed::Request(args, used)) => {
+                Ok(ParseOutcome::Request(args, used)) => {
                     if !self.draining && commands::must_wait(&self.session, args) {
                         progress = Progress::Paused;
                         break;

@@ -41,7 +41,7 @@ use super::deferred_replies::DeferredReplies;
 use super::input::Input;
 use super::protocol::Parser;
 use super::reply::{AwaitedWrite, Reply};
-use super::session::{Session, Shared};
+use super::session::{Session, SharedState};
 use super::stream::Stream;
 
 use execute::OUTPUT_PER_SLICE_BYTES;
@@ -108,7 +108,7 @@ pub(crate) struct Connection {
     draining: bool,
     /// But for what has come by now, which is read once more.
     last_read: bool,
-    /// Messages wait in its box.
+    /// Messages wait in its mailbox.
     has_messages: bool,
     standing_since: Option<Instant>,
     /// Since when it has had more unsent replies than it may have for long.
@@ -121,7 +121,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// A connection that was just accepted.
-    pub(crate) fn new(stream: Stream, shared: &Arc<Shared>, origin: Origin) -> Connection {
+    pub(crate) fn new(stream: Stream, shared: &Arc<SharedState>, origin: Origin) -> Connection {
         let client = shared.clients.enter(origin);
         Connection {
             stream,
@@ -158,7 +158,7 @@ impl Connection {
     }
 
     /// Notes what the operating system has reported.
-    pub(crate) fn mark(&mut self, readable: bool, writable: bool, hung_up: bool) {
+    pub(crate) fn set_readiness(&mut self, readable: bool, writable: bool, hung_up: bool) {
         self.readable |= readable;
         self.writable |= writable;
         self.hung_up |= hung_up;
@@ -257,7 +257,7 @@ impl Connection {
         }
     }
 
-    /// Takes published messages out of the box, as long as the client reads them.
+    /// Takes published messages out of the mailbox, as long as the client reads them.
     fn take_messages(&mut self) {
         self.has_messages = false;
         // A message may not come between the parts of a reply.
@@ -280,9 +280,9 @@ impl Connection {
             shared.counters.query_limit_closed.fetch_add(1, Ordering::Relaxed);
             return Err(ConnectionClosed);
         }
-        let room = self.input.room();
-        let asked = room.len();
-        match self.stream.read(room) {
+        let buffer = self.input.buffer();
+        let asked = buffer.len();
+        match self.stream.read(buffer) {
             Ok(0) => {
                 // The client may have closed one direction only, and still reads its replies.
                 // What is left of the input is no whole request: otherwise nothing were read.
