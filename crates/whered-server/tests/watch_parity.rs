@@ -1,5 +1,5 @@
-//! `WATCH`, compared with Debian's redis-server: each write command, with and without effect, aborts
-//! the same transactions.
+//! `WATCH`, compared with Debian's redis-server: each write command, with and without effect,
+//! aborts the same transactions.
 //!
 //! A case is a request of one connection while others watch one key each. The test fails if a write
 //! command that both servers have lacks a case with effect or one without. Without redis-server the

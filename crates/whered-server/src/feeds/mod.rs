@@ -4,7 +4,7 @@
 //! how a batch is made (`Feed::step`), the ways in by HTTP and RESP (the listeners).
 //!
 //! ```text
-//! listeners, folders ─> spool ─> [feed-NAME: step, step, wait for work, step ...] ─> tables, collections
+//! listeners, folders ─> spool ─> [feed-NAME: step, step, wait, step ...] ─> tables, collections
 //! ```
 //!
 //! At the same time: each feed has its own thread, so that a slow one delays no other. A stop ends

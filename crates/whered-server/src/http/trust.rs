@@ -6,9 +6,9 @@
 //! Not for: tokens (`admit`), which make all of this unnecessary.
 //!
 //! ```text
-//! Host            a loopback name, the address that was connected to, or one of `hosts`      else 403
-//! Origin          that of the listener, or one of `origins`; `null` is foreign               else 403
-//! Sec-Fetch-Site  `none`, `same-origin`                                                      else 403
+//! Host            a loopback name, the address that was connected to, or one of `hosts`   else 403
+//! Origin          that of the listener, or one of `origins`; `null` is foreign            else 403
+//! Sec-Fetch-Site  `none`, `same-origin`                                                   else 403
 //! ```
 //!
 //! Every request, with a token or without: HTTP/1.1 needs one valid `Host` (400), and a body comes

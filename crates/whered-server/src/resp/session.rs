@@ -1,7 +1,7 @@
 //! What a connection's commands know of each other, and what all connections share.
 //!
 //! ```text
-//! SharedState (one for the listener) ── engine, options, settings, counters, clients, users, channels, ...
+//! SharedState (one for the listener) ── engine, options, settings, counters, clients, users, ...
 //!    └── Session (one for a connection) ── database, user, reply mode, transaction, channels
 //! ```
 //!

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! start:  sockets ─> engine ─> RESP ─> DNS ─> HTTP (serves the others' metrics) ─> watching, probes
-//! stop:   watching, probes ─> listeners (each answers what it has read) ─> engine closes the journal
+//! stop:   watching, probes ─> listeners (each answers what it has read) ─> journal closes
 //! ```
 //!
 //! A failed start leaves nothing running: what was started before the failure is stopped.
