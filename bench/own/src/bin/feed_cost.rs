@@ -1,20 +1,21 @@
 //! What an upload costs from the spool to the tables, without a server around it.
 //!
-//! For: measuring changes of feeds: `cargo run --release -p whered-engine --example feed_cost --
+//! For: measuring changes of feeds: `cargo run --release -p whered-own-bench --bin feed_cost --
 //! [uploads [plain|loot [directory]]]`. Not for: comparisons with other programs, nor for tests.
 //!
 //! Sightings of 2,000 objects at 200,000 spots, 1,000 in an upload, with the member's spot chosen
-//! at random and some metres of noise, as XML; with `loot` each has up to three kinds. Printed:
+//! at random and some metres of noise, as XML; with `loot` each has up to three kinds. It prints
 //! events a second of processor time (of the thread that steps; of the whole process), and bytes
-//! written by kind for each byte of payload. The directory, a new one in the system's temporary
-//! directory if not told, is removed at the end.
-#![allow(clippy::print_stdout, reason = "the example's output")]
+//! written by kind for each byte of payload. The directory is a new one in the system's temporary
+//! directory by default, and is removed at the end.
+#![allow(clippy::print_stdout, reason = "the program's output")]
 
 use std::error::Error;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use whered_bench::Random;
 use whered_engine::feeds::formats::{Format, ItemsSource, MappingSource};
 use whered_engine::feeds::{FeedInput, FeedLimits, FeedSource, Upload};
 use whered_engine::tables::{ColumnSource, RowsOf, Rule, TableSource};
@@ -24,21 +25,11 @@ const SIGHTINGS: u64 = 1000;
 const OBJECTS: u64 = 2000;
 const SPOTS: u64 = 200_000;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
 fn upload(random: &mut Random, number: u64, has_loot: bool) -> String {
     let mut text = String::from("<upload client=\"1.4\">\n");
     for _ in 0..SIGHTINGS {
         let spot = random.below(SPOTS);
-        let mut of_spot = Random(spot);
+        let mut of_spot = Random::new(spot);
         let (object, x, y) =
             (of_spot.below(OBJECTS), of_spot.below(3_600_000), of_spot.below(1_600_000));
         let noise = |random: &mut Random| random.below(10) as f64 * 1e-5;
@@ -105,8 +96,7 @@ fn source(has_loot: bool) -> Result<FeedSource, Box<dyn Error>> {
     })
 }
 
-/// What all threads of the process have taken, also those that have ended, in hundredths of a
-/// second.
+/// Processor time of all threads of the process, ended ones included, in hundredths of a second.
 fn processor_ticks() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split(' ').collect();
@@ -132,7 +122,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         EngineOptions { data_dir: Some(directory.clone()), setup, ..EngineOptions::default() };
     let (engine, _) = Engine::open(options)?;
     let feed = engine.feeds().get("sightings").ok_or("there is no feed")?;
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let (mut payload_bytes, mut step_nanoseconds, mut process_ticks, mut events) = (0, 0, 0, 0);
     let mut stepping = Duration::ZERO;
     let (mut snapshots, mut snapshot_bytes) = (0, 0);

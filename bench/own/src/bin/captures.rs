@@ -1,6 +1,6 @@
 //! Reads captures of 200 MB that it makes in memory, and prints packets a second.
 //!
-//! Run: `cargo run --release -p whered-capture --example speed`. Shapes: TCP over Ethernet with 60
+//! Run: `cargo run --release -p whered-own-bench --bin captures`. Shapes: TCP over Ethernet with 60
 //! bytes a frame (as dense as it gets) and with 600, as pcap and as pcapng with a name and flags;
 //! the same flows as rows of a table and as lines. Every run checks its count and a sum of ports.
 //! Not for comparisons with others.
@@ -21,13 +21,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     measure("lines/five-words", &table(b"", b' '))
 }
 
-struct Made {
+struct Input {
     bytes: Vec<u8>,
     count: u64,
     port_sum: u64,
 }
 
-fn measure(name: &str, made: &Made) -> Result<(), Box<dyn Error>> {
+fn measure(name: &str, made: &Input) -> Result<(), Box<dyn Error>> {
     for _ in 0..3 {
         let start = Instant::now();
         let (mut count, mut port_sum) = (0, 0);
@@ -69,8 +69,8 @@ fn port(number: u64) -> u16 {
     (number % 65_521) as u16
 }
 
-fn repeat(head: Vec<u8>, mut add: impl FnMut(u64, &mut Vec<u8>)) -> Made {
-    let mut made = Made { bytes: head, count: 0, port_sum: 0 };
+fn repeat(head: Vec<u8>, mut add: impl FnMut(u64, &mut Vec<u8>)) -> Input {
+    let mut made = Input { bytes: head, count: 0, port_sum: 0 };
     made.bytes.reserve(SIZE_BYTES + 4096);
     while made.bytes.len() < SIZE_BYTES {
         add(made.count, &mut made.bytes);
@@ -84,14 +84,14 @@ fn numbers(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
-fn pcap(size: usize) -> Made {
+fn pcap(size: usize) -> Input {
     repeat(numbers(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]), |number, bytes| {
         bytes.extend(numbers(&[number as u32, 7, size as u32, size as u32]));
         bytes.extend(frame(number, size));
     })
 }
 
-fn pcapng(size: usize) -> Made {
+fn pcapng(size: usize) -> Input {
     let mut head = numbers(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d, 1, u32::MAX, u32::MAX, 28]);
     head.extend(numbers(&[1, 28, 1, 0, 4 << 16 | 2]));
     head.extend(b"eth0");
@@ -104,7 +104,7 @@ fn pcapng(size: usize) -> Made {
     })
 }
 
-fn table(head: &[u8], delimiter: u8) -> Made {
+fn table(head: &[u8], delimiter: u8) -> Input {
     repeat(head.to_vec(), |number, bytes| {
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
         let mut row = format!(

@@ -1,14 +1,14 @@
 //! Two feeds that each take 60 % of the memory budget, uploads coming to both, with the budget and
 //! without: how much of the rate is left.
 //!
-//! For: `taskset -c 0 cargo run --release -p whered-engine --example feed_budget -- [uploads [spots
+//! For: `taskset -c 0 cargo run --release -p whered-own-bench --bin feed_budget -- [uploads [spots
 //! [rounds]]]`. On one processor both ways have the same means: with more, two feeds that are in
 //! memory are worked on at the same time, and two that take turns are not. Not for: tests.
 //!
-//! Both engines get the same uploads of 1,000 sightings, alternately for the two feeds, and are
-//! timed in turn, round by round, from the first upload to the last batch; two threads step, as in
-//! the server. At the end the rows must be equal.
-#![allow(clippy::print_stdout, reason = "the example's output")]
+//! Both engines get the same uploads of 1,000 sightings, alternately for the two feeds. They are
+//! timed alternately, round by round, from the first upload to the last batch. Two threads step, as
+//! in the server. At the end the rows must be equal.
+#![allow(clippy::print_stdout, reason = "the program's output")]
 
 use std::error::Error;
 use std::fmt::Write;
@@ -16,6 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use whered_bench::Random;
 use whered_engine::feeds::formats::{Format, MappingSource};
 use whered_engine::feeds::{Feed, FeedInput, FeedLimits, FeedSource, HotOptions, Upload};
 use whered_engine::tables::{ColumnSource, RowsOf, Rule, TableSource};
@@ -25,21 +26,11 @@ const NAMES: [&str; 2] = ["a", "b"];
 const SIGHTINGS: u64 = 1000;
 const OBJECTS: u64 = 2000;
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
-
 /// Sightings at spots that `spot` gives.
 fn upload(random: &mut Random, number: u64, mut spot: impl FnMut(&mut Random) -> u64) -> Vec<u8> {
     let mut text = String::from("<upload>\n");
     for _ in 0..SIGHTINGS {
-        let mut of_spot = Random(spot(random));
+        let mut of_spot = Random::new(spot(random));
         let (object, x, y) =
             (of_spot.below(OBJECTS), of_spot.below(3_600_000), of_spot.below(1_600_000));
         let noise = |random: &mut Random| random.below(10) as f64 * 1e-5;
@@ -146,7 +137,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let spots = arguments.next().transpose()?.unwrap_or(400_000);
     let rounds = arguments.next().transpose()?.unwrap_or(3);
     let base = std::env::temp_dir().join(format!("whered-feed-budget-{}", std::process::id()));
-    let mut random = Random(1);
+    let mut random = Random::new(1);
     let mut next = 0;
     let filling: Vec<Vec<u8>> = (0..spots / SIGHTINGS)
         .map(|number| {

@@ -1,16 +1,18 @@
 //! What searches cost, without a server around them.
 //!
-//! For: measuring changes of the search: `cargo run --release -p whered-geo --example search_cost
-//! -- [points [name [milliseconds]]]`, 10 million points and every kind if not told. Not for: comparisons with other programs, nor for tests.
+//! For: measuring changes of the search: `cargo run --release -p whered-own-bench --bin search_cost
+//! -- [points [name [milliseconds]]]`, 10 million points and every kind by default. Not for:
+//! comparisons with other programs, nor for tests.
 //!
 //! The points are a fixed function of their number, clustered like a map: metropolitan areas,
 //! towns, land at random. Members are the decimal numbers. For each kind of search: hits, and
 //! microseconds of this thread's CPU time for one search with all reply bytes copied into a buffer
 //! that is used again. Hot repeats one search; cold goes from place to place of the same kind.
-#![allow(clippy::print_stdout, reason = "the example's output")]
+#![allow(clippy::print_stdout, reason = "the program's output")]
 
 use std::hint::black_box;
 
+use whered_bench::Random;
 use whered_geo::{Cell, Found, FoundCursor, Order, Place, Points, Search, Shape};
 
 /// Longitude, latitude, weight.
@@ -41,22 +43,9 @@ const METROS: [(f64, f64, f64); 24] = [
     (-58.38, -34.6, 1.0),
 ];
 
-struct Random(u64);
-
-impl Random {
-    /// From 0 to 1.
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((bits ^ (bits >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
-fn around(random: &mut Random, longitude: f64, latitude: f64, reach_degrees: f64) -> Place {
-    let radius = reach_degrees * random.unit().powi(3);
-    let angle = random.unit() * std::f64::consts::TAU;
+fn near_point(random: &mut Random, longitude: f64, latitude: f64, reach_degrees: f64) -> Place {
+    let radius = reach_degrees * random.fraction().powi(3);
+    let angle = random.fraction() * std::f64::consts::TAU;
     let latitude = latitude + radius * angle.sin();
     let longitude = longitude + radius * angle.cos() / latitude.to_radians().cos();
     at((longitude + 540.0).rem_euclid(360.0) - 180.0, latitude)
@@ -66,31 +55,31 @@ fn at(longitude: f64, latitude: f64) -> Place {
     Place::new(longitude.clamp(-180.0, 180.0), latitude.clamp(-85.0, 85.0)).expect("on the globe")
 }
 
-fn place(number: u64) -> Place {
-    let mut random = Random(number.wrapping_mul(0xd134_2543_de82_ef95));
-    let kind = random.unit();
+fn point(number: u64) -> Place {
+    let mut random = Random::new(number.wrapping_mul(0xd134_2543_de82_ef95));
+    let kind = random.fraction();
     if kind < 0.5 {
         let total: f64 = METROS.iter().map(|metro| metro.2).sum();
-        let mut share = random.unit() * total;
+        let mut share = random.fraction() * total;
         for &(longitude, latitude, weight) in &METROS {
             share -= weight;
             if share <= 0.0 {
-                return around(&mut random, longitude, latitude, 0.6);
+                return near_point(&mut random, longitude, latitude, 0.6);
             }
         }
     }
     if kind < 0.85 {
         // A town's place is itself a function of its number.
-        let town = (20_000.0 * random.unit().powi(3)) as u64;
-        let mut of_town = Random(town.wrapping_mul(0x2545_f491_4f6c_dd1d));
-        let europe = of_town.unit() < 0.4;
+        let town = (20_000.0 * random.fraction().powi(3)) as u64;
+        let mut of_town = Random::new(town.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let europe = of_town.fraction() < 0.4;
         let (west, width, south, height) =
             if europe { (-9.0, 40.0, 37.0, 24.0) } else { (-125.0, 270.0, -35.0, 95.0) };
         let (longitude, latitude) =
-            (west + width * of_town.unit(), south + height * of_town.unit());
-        return around(&mut random, longitude, latitude, 0.15);
+            (west + width * of_town.fraction(), south + height * of_town.fraction());
+        return near_point(&mut random, longitude, latitude, 0.15);
     }
-    at(-180.0 + 360.0 * random.unit(), -60.0 + 135.0 * random.unit())
+    at(-180.0 + 360.0 * random.fraction(), -60.0 + 135.0 * random.fraction())
 }
 
 /// Nanoseconds that this thread has run.
@@ -156,7 +145,7 @@ fn main() {
     let only = arguments.next().unwrap_or_default();
     let budget = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(600u64);
     let mut entries: Vec<(u64, u64)> =
-        (1..=count).map(|number| (Cell::from_place(place(number)).bits(), number)).collect();
+        (1..=count).map(|number| (Cell::from_place(point(number)).bits(), number)).collect();
     entries.sort_unstable();
     let before = cpu_nanoseconds();
     let mut points = Points::new();
@@ -176,13 +165,13 @@ fn main() {
     let spec = at(7.0, 55.0);
     let paris = at(2.35, 48.86);
     let kansas = at(-98.5, 38.5);
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut near = |longitude: f64, latitude: f64, reach: f64| -> Vec<Place> {
         (0..512)
             .map(|_| {
                 at(
-                    longitude + reach * (random.unit() - 0.5),
-                    latitude + reach * (random.unit() - 0.5),
+                    longitude + reach * (random.fraction() - 0.5),
+                    latitude + reach * (random.fraction() - 0.5),
                 )
             })
             .collect()
