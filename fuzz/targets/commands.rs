@@ -1,14 +1,14 @@
-//! Any bytes sent to the RESP door, over a socket, with an engine in memory behind it: the door
-//! answers with whole replies and closes, and no thread panics or hangs.
+//! Any bytes sent to the RESP listener, over a socket, with an engine in memory behind it: the
+//! listener answers with whole replies and closes, and no thread panics or hangs.
 //!
 //! Not for: the parser alone (`resp`); inputs that are right; the tests have those.
 //!
-//! Each input meets a new engine and a new door, so that a finding depends on nothing before it.
-//! The client closes its sending side; the door then answers what is complete, and closes.
+//! Each input meets a new engine and a new listener, so that a finding depends on nothing before
+//! it. The client closes its sending side; the listener then answers what is complete, and closes.
 #![no_main]
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::LazyLock;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use whered_engine::mmdb::{Value, Writer, WriterOptions};
 use whered_engine::{DatabaseSource, Engine, EngineOptions, PoolSource, Setup, Site};
 use whered_server::resp::{RespListener, RespOptions};
 
-/// How long the door may be silent before it counts as hanging; replies take microseconds.
+/// How long the listener may be silent before it counts as hanging; replies take microseconds.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// A few keys that commands find at once.
@@ -60,18 +60,18 @@ fuzz_target!(|input: &[u8]| {
         max_clients: 8,
         ..RespOptions::default()
     };
-    let door = RespListener::start(engine, options).expect("a free port of loopback");
-    let mut client = TcpStream::connect(door.addresses()[0]).expect("the door is open");
+    let listener = RespListener::start(engine, options).expect("a free port of loopback");
+    let mut client = TcpStream::connect(listener.addresses()[0]).expect("the listener is open");
     client.set_read_timeout(Some(PATIENCE)).expect("a socket");
     client.set_nodelay(true).expect("a socket");
-    // The door may close early, at QUIT or a protocol error.
+    // The listener may close early, at QUIT or a protocol error.
     let _ = client.write_all(&[START, input].concat());
     let _ = client.shutdown(Shutdown::Write);
     let mut replies = Vec::new();
     let was_reset = match client.read_to_end(&mut replies) {
         Ok(_) => false,
         Err(error) => match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => panic!("the door hangs"),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => panic!("the listener hangs"),
             _ => true,
         },
     };
@@ -87,7 +87,7 @@ fuzz_target!(|input: &[u8]| {
             }
         }
     }
-    door.stop();
+    listener.stop();
 });
 
 /// The length of the reply (RESP2 or RESP3) that begins here; none when it is not whole.

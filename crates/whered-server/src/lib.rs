@@ -13,6 +13,16 @@
 //!            └──────────────────────────────────────────────────┘
 //! ```
 //!
+//! Folders use only what is below them; `xtask/tidy/layers.toml` has the allowed arrows:
+//!
+//! ```text
+//! server    starts and stops everything; alone reads `config`
+//! config    reads the file into the options of the front ends
+//! metrics   reads their counters; `http` gets it as a function
+//! resp, http, dns   the front ends, each with its own options
+//! listen    sockets: binding, activation, hand-over, privileges
+//! ```
+//!
 //! To follow a Redis command, start at [`resp`]; a DNS query, at [`dns::udp::serve`]; an HTTP
 //! request, at `http::guard`; a start or stop, at [`Server::start`]. Everything listens on
 //! loopback unless told otherwise.
