@@ -27,7 +27,7 @@ const LOCK_FILE: &str = "LOCK";
 /// What names of our files begin with.
 const OURS: [&str; 4] = ["journal-", "snapshot-", "cold-", "LOCK"];
 /// The folders in it that are ours.
-const FOLDERS: [&str; 3] = ["spool", "quarantine", "sinks"];
+const FOLDERS: [&str; 4] = ["spool", "quarantine", "sinks", "streams"];
 
 /// A data directory that this process holds until the value is dropped.
 ///

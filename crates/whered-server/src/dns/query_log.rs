@@ -14,7 +14,7 @@
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -191,7 +191,8 @@ impl Sink {
             let out = BufWriter::new(Box::new(io::stdout()) as Box<dyn Write + Send>);
             return Ok(Sink { path, out, identity: None });
         }
-        let open = OpenOptions::new().create(true).append(true).open(&path);
+        // Addresses of clients are not for everybody on the machine.
+        let open = OpenOptions::new().create(true).append(true).mode(0o640).open(&path);
         let named =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let file = open.map_err(named)?;
@@ -227,5 +228,16 @@ mod tests {
         for rubbish in [&b""[..], b"\x03ww", b"\xc0\x0c", b"\x03www"] {
             assert_eq!(question_name(rubbish), None);
         }
+    }
+
+    #[test]
+    fn a_new_log_is_closed_to_other_users() {
+        let path = std::env::temp_dir().join(format!("whered-query-log-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let sink = Sink::open(&path).expect("it is made");
+        let mode = std::fs::metadata(&path).expect("it is there").mode();
+        assert_eq!(mode & 0o137, 0, "{mode:o}");
+        drop(sink);
+        let _ = std::fs::remove_file(&path);
     }
 }
