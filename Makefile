@@ -45,7 +45,7 @@ help: ## this list
 # ---- running ----
 
 .PHONY: run
-run: ## build the release program and start the demo server
+run: ## build the release program and start the demo server; cold ten minutes, 2 GB
 	@scripts/install-tools.sh run
 	cargo build --release --package whered --locked
 	@exec '$(TARGET_DIR)/release/whered' serve --demo --data-dir ./data
@@ -57,18 +57,18 @@ quick: ## format, clippy and tests of the packages changed since main; seconds t
 	@scripts/quick.sh
 
 .PHONY: test
-test: install fmt-check clippy tidy unit clients examples story ## format, clippy, tidy, unit tests, clients, examples, story
+test: install fmt-check clippy tidy unit clients examples story ## format, clippy, tidy, unit tests, clients, examples, story; 20 GB of disk, cold half an hour
 	$(call step,make test: all steps passed)
 
 .PHONY: ci
-ci: test ci-rest ## make test, then ci-rest: all that CI runs
+ci: test ci-rest ## make test, then ci-rest: all that CI runs; cold under an hour, best as root
 
 .PHONY: ci-rest
 ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings bench-check ## what make ci adds to make test
 	$(call step,make ci: all steps passed)
 
 .PHONY: test-slow
-test-slow: slow-faults fuzz ## every fault and every fuzz target for MINUTES=5 and SECONDS=60
+test-slow: slow-faults fuzz ## every fault and every fuzz target for MINUTES=5 and SECONDS=60; an hour, root, nightly, cargo-fuzz
 	$(call step,make test-slow: all steps passed)
 
 # ---- steps of make test ----
