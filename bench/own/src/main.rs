@@ -32,9 +32,6 @@ type Prepare = fn() -> Prepared;
 /// Every operation: `operation/data-shape/engine`, and how to prepare it.
 const OPERATIONS: &[(&str, Prepare)] = &[
     ("parse-prefix/mixed/whered", ip::parse),
-    ("longest-match4/100k-prefixes/whered", ip::longest_match4),
-    ("longest-match6/50k-prefixes/whered", ip::longest_match6),
-    ("insert-remove4/100k-prefixes/whered", ip::insert_remove),
     ("compiled-lookup4/50k-networks/whered", ip::compiled_lookup4),
     ("compiled-lookup4-batch/50k-networks/whered", ip::compiled_lookup4_batch),
     ("compiled-lookup6/50k-networks/whered", ip::compiled_lookup6),

@@ -1,14 +1,17 @@
-//! Prefix sets through the engine: readers beside loads, changes and folds, against plain sets.
+//! Prefix sets through the engine: readers beside loads, changes and folds, against plain maps.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use whered_engine::ip::{Block, MemberList, PrefixSet, SetFormat};
+use whered_engine::ip::{Block, MemberList, PrefixMatch, SetFormat};
 use whered_engine::{Engine, EngineOptions, LoadOptions, SetOperation, Setup, WriteError};
 
 fn engine() -> std::sync::Arc<Engine> {
     Engine::open(EngineOptions::default()).expect("the engine opens").0
 }
+
+type Twin = BTreeMap<Block, [u8; 1]>;
 
 fn host(number: u32) -> Block {
     Block::from(IpAddr::V4(Ipv4Addr::from_bits(number)))
@@ -106,9 +109,13 @@ fn changes_beside_folds_are_all_there_and_readers_see_each_at_once() {
     sets.compact_all();
     let mut expected: Vec<String> = twins
         .iter()
-        .flat_map(|twin: &PrefixSet| {
-            twin.iter(0).map(|member| format!("{member:?}")).collect::<Vec<_>>()
+        .flatten()
+        .map(|(block, value)| PrefixMatch {
+            block: *block,
+            value: Some(value),
+            expires_at_millis: None,
         })
+        .map(|member| format!("{member:?}"))
         .collect();
     let found = sets.read("s", |set| {
         assert_eq!(set.pending_len(), 0);
@@ -121,9 +128,9 @@ fn changes_beside_folds_are_all_there_and_readers_see_each_at_once() {
 }
 
 /// Changes members of its own part, and looks at each at once; gives what must be there.
-fn write(sets: &whered_engine::PrefixSets, writer: u32) -> PrefixSet {
+fn write(sets: &whered_engine::PrefixSets, writer: u32) -> Twin {
     let mut random = Random(u64::from(writer) + 7);
-    let mut twin = PrefixSet::new();
+    let mut twin = Twin::new();
     for _ in 0..4000 {
         let first = (10 + writer) << 24 | (random.below(500) as u32) << 4;
         let block = match random.below(3) {
@@ -133,14 +140,14 @@ fn write(sets: &whered_engine::PrefixSets, writer: u32) -> PrefixSet {
         .expect("upwards");
         if random.below(3) == 0 {
             let removed = sets.remove("s", &[block]).expect("there is room").value;
-            assert_eq!(removed == 1, twin.remove(block, 0), "{block}");
+            assert_eq!(removed == 1, twin.remove(&block).is_some(), "{block}");
         } else {
             let value = [b'a' + random.below(3) as u8];
             let new = sets.add("s", &[block], Some(&value), None).expect("there is room").value;
-            assert_eq!(new == 1, twin.insert(block, Some(&value), None, 0), "{block}");
+            assert_eq!(new == 1, twin.insert(block, value).is_none(), "{block}");
         }
         let seen = sets.read("s", |set| set.get(block, 0).map(|m| m.value.map(<[u8]>::to_vec)));
-        let wanted = twin.get(block, 0).map(|m| m.value.map(<[u8]>::to_vec));
+        let wanted = twin.get(&block).map(|value| Some(value.to_vec()));
         assert_eq!(seen.expect("the set is there"), wanted, "{block}");
     }
     twin
@@ -229,7 +236,7 @@ fn sets_are_made_of_sets() {
         sets.add(set, &blocks, value, None).expect("there is room");
     };
     let shown = |set: &str| {
-        let shown = |m: whered_engine::ip::PrefixMatch<'_>| {
+        let shown = |m: PrefixMatch<'_>| {
             format!("{}{}", m.block, String::from_utf8_lossy(m.value.unwrap_or_default()))
         };
         sets.read(set, |set| set.iter(0).map(shown).collect::<Vec<_>>().join(" "))

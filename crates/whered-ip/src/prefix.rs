@@ -1,7 +1,7 @@
 //! A prefix: the block of addresses that share their first bits.
 //!
 //! For: holding, comparing, reading and writing prefixes of both families.
-//! Not for: finding the prefix that holds an address among many (see `prefix_map`).
+//! Not for: finding the prefix that holds an address among many (see `CompiledSet`).
 //!
 //! In memory, 18 bytes without padding:
 //!

@@ -2,7 +2,7 @@
 //! folds.
 //!
 //! For: the figures "through the engine" in `docs/design/prefix-sets.md`. Not for: the forms alone
-//! (`sets`, `whered-versus-sets`) nor the protocol. Usage: `engine_sets [SECONDS]`, two a part.
+//! (`whered-versus-sets`) nor the protocol. Usage: `engine_sets [SECONDS]`, two a part.
 //!
 //! ```text
 //! load     500,000 shuffled lines ──► set that answers, journal written and synced

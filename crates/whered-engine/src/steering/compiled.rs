@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use whered_ip::PrefixMap;
+use whered_ip::{CompiledSet, Prefix};
 use whered_mmdb::{FieldPath, RecordId};
 
 use super::region::Inputs;
@@ -67,7 +67,9 @@ pub(super) struct Paths {
 pub(super) struct CompiledMap {
     source: Arc<MapSource>,
     lists: HashMap<String, Box<[u16]>>,
-    networks: PrefixMap<Box<[u16]>>,
+    /// Answers one more than the index of the prefix in `network_lists`.
+    networks: CompiledSet,
+    network_lists: Vec<(Prefix, Box<[u16]>)>,
     asns: HashMap<u32, Box<[u16]>>,
     default: Option<Box<[u16]>>,
     database: Option<usize>,
@@ -166,10 +168,9 @@ impl CompiledPolicy {
             .collect();
         let asns = source.asns.iter().map(|(number, names)| (*number, resolve(names))).collect();
         let default = source.default.as_ref().map(resolve);
-        let mut networks = PrefixMap::new();
+        let mut network_lists = Vec::with_capacity(source.networks.len());
         for (prefix, names) in &source.networks {
-            let list = self.resolve(names);
-            networks.insert(*prefix, list);
+            network_lists.push((*prefix, self.resolve(names)));
             let first = super::region::bits_of(prefix.address());
             let hosts = u128::MAX.checked_shr(prefix.length_bits().into()).unwrap_or(0);
             add_bounds(
@@ -187,7 +188,10 @@ impl CompiledPolicy {
             asn_database: ask(asn_database, !source.asns.is_empty()),
             source: Arc::clone(source),
             lists,
-            networks,
+            networks: CompiledSet::build(
+                network_lists.iter().map(|(prefix, _)| (*prefix).into()).zip(1..),
+            ),
+            network_lists,
             asns,
             default,
         }
@@ -245,7 +249,8 @@ impl CompiledMap {
         records: &dyn Fn(usize) -> Option<RecordId>,
         mut each: impl FnMut(&dyn Fn() -> String, &[u16]) -> bool,
     ) {
-        if let Some((prefix, list)) = self.networks.longest_match(address)
+        if let Some(answer) = self.networks.lookup(address)
+            && let Some((prefix, list)) = self.network_lists.get(answer as usize - 1)
             && each(&|| prefix.to_string(), list)
         {
             return;

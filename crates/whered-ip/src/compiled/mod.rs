@@ -1,7 +1,7 @@
 //! Values by prefix, compiled: found by the longest prefix that holds an address, never changed.
 //!
 //! For: databases of millions of networks that are loaded once and asked all day. Not for: maps
-//! that change while they are used (see `PrefixMap`).
+//! that change while they are used (see `LayeredSet`).
 //!
 //! For each family a first table, by the leading bits of the address, and nodes for eight bits
 //! each below it. Slots are 32-bit words: an answer (value and length of the prefix) or the place

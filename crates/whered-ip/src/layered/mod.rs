@@ -28,15 +28,17 @@
 mod base;
 mod changes;
 mod members;
+mod prefix_match;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::{AddressRanges, Block, CompiledSet, Prefix, PrefixMatch};
+use crate::{AddressRanges, Block, CompiledSet, Prefix};
 use base::Base;
 use changes::{Change, Changes};
 use members::Attribute;
 pub use members::MemberList;
+pub use prefix_match::PrefixMatch;
 
 /// Prefixes and ranges with values and expiries, in a compiled layer and a layer of changes.
 ///

@@ -1,6 +1,6 @@
 //! A set compiled for lookups: never changed, asked for numbers.
 //!
-//! For: what answers while a set is large or busy. Not for: changes (`PrefixSet`, `LiveIpv4`),
+//! For: what answers while a set is large or busy. Not for: changes (`LayeredSet`),
 //! values and expiries (the caller's, found by the number), or names.
 //!
 //! ```text

@@ -2,7 +2,7 @@
 //! they are reckoned with, and the texts that they come in.
 //!
 //! ```text
-//! texts (formats) ──► blocks ──► PrefixSet (the entries)  ──► CompiledSet (immutable, fast)
+//! texts (formats) ──► blocks ──► MemberList (the entries) ──► CompiledSet (immutable, fast)
 //! ```
 //!
 //! Concurrency and cost: see the files.
@@ -14,8 +14,6 @@ mod compiled;
 mod formats;
 mod halves;
 mod intervals;
-mod live;
-mod live_members;
 mod ranges;
 mod rank;
 mod shrink;
@@ -26,6 +24,5 @@ pub use address6::Address6;
 pub use block::{Block, BlockError};
 pub use compiled::{CompiledForm, CompiledSet};
 pub use formats::{SetEntry, SetFormat, SetTextError, SetWriter, read_named_set, read_set};
-pub use live::{LiveIpv4, LiveMatch, LiveReader};
 pub use ranges::AddressRanges;
 pub use shrink::ShrinkLimit;

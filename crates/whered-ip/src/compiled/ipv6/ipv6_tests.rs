@@ -1,12 +1,13 @@
-//! The tables of IPv6 held against the live map: any number of networks inside a /32, and keys that
+//! The tables of IPv6 held against the oracle: any number of networks inside a /32, and keys that
 //! cannot be kept apart.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::compiled::{Match, PrefixIndex};
+use crate::naive::NaiveMap;
 use crate::simd::Path;
 use crate::tables::keys_that_meet;
-use crate::{IndexForm, Prefix, PrefixMap};
+use crate::{IndexForm, Prefix};
 
 fn prefix(address: u128, length_bits: u8) -> Prefix {
     Prefix::new(Ipv6Addr::from_bits(address).into(), length_bits).expect("up to 128 bits")
@@ -20,7 +21,7 @@ fn check(networks: impl IntoIterator<Item = Prefix>) {
     }
     entries.sort_unstable();
     entries.dedup_by_key(|(prefix, _)| *prefix);
-    let map: PrefixMap<u32> = entries.iter().copied().collect();
+    let map: NaiveMap<u32> = entries.iter().copied().collect();
     let mut index =
         PrefixIndex::build(IndexForm::Compact, entries.iter().copied()).expect("they are in order");
     let near = entries.iter().flat_map(|(prefix, _)| {

@@ -24,16 +24,16 @@ use crate::{Block, PrefixMatch};
 /// # Examples
 ///
 /// ```
-/// use whered_ip::{PrefixSet, SetFormat, SetWriter};
+/// use whered_ip::{Block, LayeredSet, SetFormat, SetWriter};
 ///
-/// let mut set = PrefixSet::new();
-/// set.insert("192.0.2.0/24".parse::<whered_ip::Prefix>()?, Some(b"lab"), None, 0);
+/// let mut set = LayeredSet::new();
+/// set.insert("192.0.2.0/24".parse::<Block>()?, Some(b"lab"), None, 0);
 /// let mut writer = SetWriter::new(SetFormat::Json, "nets", set.len(), 0).expect("it is written");
 /// let mut text = Vec::new();
 /// set.iter(0).for_each(|member| writer.member(&member, &mut text));
 /// writer.end(&mut text);
 /// assert_eq!(text, b"[\n{\"prefix\":\"192.0.2.0/24\",\"value\":\"lab\"}\n]\n");
-/// # Ok::<(), whered_ip::PrefixError>(())
+/// # Ok::<(), whered_ip::BlockError>(())
 /// ```
 #[derive(Debug)]
 pub struct SetWriter {
@@ -266,10 +266,10 @@ fn escape(text: &str, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AddressRanges, PrefixSet, read_set};
+    use crate::{AddressRanges, LayeredSet, read_set};
 
-    fn sample() -> PrefixSet {
-        let mut set = PrefixSet::new();
+    fn sample() -> LayeredSet {
+        let mut set = LayeredSet::new();
         let blocks = [
             ("0.0.0.0/0", None, None),
             ("10.0.0.3-10.0.0.9", Some(&b"a \"quoted\"\nline"[..]), Some(61_500)),
@@ -283,7 +283,7 @@ mod tests {
         set
     }
 
-    fn written(format: SetFormat, set: &PrefixSet) -> String {
+    fn written(format: SetFormat, set: &LayeredSet) -> String {
         let mut writer = SetWriter::new(format, "a b.c", set.len(), 500).expect("it is written");
         let mut out = Vec::new();
         set.iter(0).for_each(|member| writer.member(&member, &mut out));
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back_with_the_same_addresses() {
-        for set in [sample(), PrefixSet::new()] {
+        for set in [sample(), LayeredSet::new()] {
             for format in [SetFormat::Plain, SetFormat::Ipset, SetFormat::Nft, SetFormat::Json] {
                 let text = written(format, &set);
                 let mut read = Vec::new();
