@@ -1,38 +1,254 @@
-//! Which format a text of rules is in, by its first line that is no remark.
+//! The formats of rules: one table with each format's name, code, reader and writer.
 //!
-//! Not for: reading it; each format has a reader of its own.
+//! For: everything that takes or prints rules in a format that somebody chose. A new format is its module
+//! and a row of this table.
+//! Not for: the formats themselves; each has a module of its own.
+//!
+//! Invariant: a code stands in journals, so it never changes its meaning.
 
-/// The formats that rules are read in.
+use crate::error::{RulesError, found_message};
+use crate::iptables::{self, OtherTables};
+use crate::model::Ruleset;
+use crate::packet::Family;
+use crate::{classbench, nft, text};
+
+/// A format that rules are read in, written in, or both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// This project's own ([`crate::text`]).
     Own,
     /// `iptables-save` or `ip6tables-save` ([`crate::iptables`]).
     Iptables,
-    /// `nft -j list ruleset` ([`crate::nft`]).
+    /// The sets of iptables rules, for `ipset restore`; written only.
+    Ipset,
+    /// `nft -j list ruleset`, and text for `nft -f` ([`crate::nft`]).
     Nft,
-    /// ClassBench's filter sets ([`crate::classbench`]).
+    /// ClassBench's filter sets ([`crate::classbench`]); read only.
     Classbench,
 }
 
+/// Which part of a file is read.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ReadOptions<'a> {
+    /// The table, for formats that have tables; `None`: `filter` of iptables, the only one of nft.
+    pub table: Option<&'a str>,
+    /// The chain that packets enter; `None`: see [`Ruleset::entry`].
+    pub chain: Option<&'a str>,
+    /// Whether iptables' other tables are left out. They are a problem otherwise.
+    pub skips_other_tables: bool,
+}
+
+type Read = fn(&str, &str, ReadOptions<'_>) -> Result<Ruleset, RulesError>;
+
+enum Write {
+    AllFamilies(fn(&Ruleset) -> Result<String, RulesError>),
+    OneFamily(fn(&Ruleset, Family) -> Result<String, RulesError>),
+}
+
+struct Row {
+    format: Format,
+    name: &'static str,
+    help: &'static str,
+    /// How the first line that is no comment begins.
+    first_bytes: &'static [u8],
+    code: Option<u8>,
+    has_tables: bool,
+    read: Option<Read>,
+    write: Option<Write>,
+}
+
+const ROWS: &[Row] = &[
+    Row {
+        format: Format::Own,
+        name: "own",
+        help: "whered's own format",
+        first_bytes: b"",
+        code: Some(0),
+        has_tables: false,
+        read: Some(|file, rules, _| text::read(file, rules)),
+        write: Some(Write::AllFamilies(|ruleset| Ok(text::write(ruleset)))),
+    },
+    Row {
+        format: Format::Iptables,
+        name: "iptables",
+        help: "Output of `iptables-save` or `ip6tables-save`",
+        first_bytes: b"*:",
+        code: Some(1),
+        has_tables: true,
+        read: Some(read_iptables),
+        write: Some(Write::OneFamily(iptables::write)),
+    },
+    Row {
+        format: Format::Ipset,
+        name: "ipset",
+        help: "Sets of the rules, for `ipset restore`",
+        first_bytes: b"",
+        code: None,
+        has_tables: false,
+        read: None,
+        write: Some(Write::OneFamily(|ruleset, family| Ok(iptables::write_sets(ruleset, family)))),
+    },
+    Row {
+        format: Format::Nft,
+        name: "nft",
+        help: "Output of `nft -j list ruleset`; as a target, input for `nft -f`",
+        first_bytes: b"{",
+        code: Some(2),
+        has_tables: true,
+        read: Some(|file, rules, options| {
+            nft::read(file, rules, nft::Options { table: options.table, chain: options.chain })
+        }),
+        write: Some(Write::AllFamilies(nft::write)),
+    },
+    Row {
+        format: Format::Classbench,
+        name: "classbench",
+        help: "ClassBench filters",
+        first_bytes: b"@",
+        code: Some(3),
+        has_tables: false,
+        read: Some(|file, rules, _| classbench::read(file, rules, classbench::Flags::Read)),
+        write: None,
+    },
+];
+
+fn read_iptables(file: &str, rules: &str, options: ReadOptions<'_>) -> Result<Ruleset, RulesError> {
+    let defaults = iptables::Options::default();
+    let other_tables =
+        if options.skips_other_tables { OtherTables::Skip } else { OtherTables::Refuse };
+    let table = options.table.unwrap_or(defaults.table);
+    let chosen = iptables::Options { table, chain: options.chain, other_tables, ..defaults };
+    iptables::read_either(file, rules, chosen)
+}
+
 impl Format {
-    /// The format that the first line is of; a text that looks like none is taken for our own.
+    /// The formats that can be read.
+    pub fn readable() -> impl Iterator<Item = Format> {
+        ROWS.iter().filter(|row| row.read.is_some()).map(|row| row.format)
+    }
+
+    /// The formats that can be written.
+    pub fn writable() -> impl Iterator<Item = Format> {
+        ROWS.iter().filter(|row| row.write.is_some()).map(|row| row.format)
+    }
+
+    /// Detects the format by the first line that is no comment; text that looks like none of the others
+    /// is taken as whered's own.
     ///
     /// ```
     /// use whered_rules::Format;
-    /// assert_eq!(Format::of("# Generated\n*filter\n"), Format::Iptables);
-    /// assert_eq!(Format::of("\n  {\"nftables\": []}"), Format::Nft);
-    /// assert_eq!(Format::of("@1.2.3.4/32\t0.0.0.0/0"), Format::Classbench);
-    /// assert_eq!(Format::of("chain input policy drop {\n}\n"), Format::Own);
+    /// assert_eq!(Format::detect("# Generated by iptables-save\n*filter\n"), Format::Iptables);
+    /// assert_eq!(Format::detect("\n  {\"nftables\": []}"), Format::Nft);
+    /// assert_eq!(Format::detect("@1.2.3.4/32\t0.0.0.0/0"), Format::Classbench);
+    /// assert_eq!(Format::detect("# mine\n\nchain input policy drop {\n}\n"), Format::Own);
+    /// assert_eq!(Format::detect(""), Format::Own);
     /// ```
-    pub fn of(rules: &str) -> Format {
-        let is_remark = |line: &str| line.is_empty() || line.starts_with('#');
-        let first = rules.lines().map(str::trim).find(|line| !is_remark(line)).unwrap_or_default();
-        match first.as_bytes().first() {
-            Some(b'*' | b':') => Format::Iptables,
-            Some(b'{') => Format::Nft,
-            Some(b'@') => Format::Classbench,
-            _ => Format::Own,
+    pub fn detect(rules: &str) -> Format {
+        let is_comment = |line: &str| line.is_empty() || line.starts_with('#');
+        let first = rules.lines().map(str::trim).find(|line| !is_comment(line)).unwrap_or_default();
+        let begins =
+            |row: &&Row| first.bytes().next().is_some_and(|b| row.first_bytes.contains(&b));
+        ROWS.iter().find(begins).map_or(Format::Own, |row| row.format)
+    }
+
+    /// The format with this name, in any case.
+    pub fn named(name: &str) -> Option<Format> {
+        ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(name)).map(|row| row.format)
+    }
+
+    /// The format with this code.
+    pub fn with_code(code: u8) -> Option<Format> {
+        ROWS.iter().find(|row| row.code == Some(code)).map(|row| row.format)
+    }
+
+    /// The name that commands take.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// One line for `--help`.
+    pub fn help(self) -> &'static str {
+        self.row().help
+    }
+
+    /// The number that stands for it in journals and snapshots; formats that can be read have one.
+    pub fn code(self) -> Option<u8> {
+        self.row().code
+    }
+
+    /// Whether a file may have several tables, of which one is read.
+    pub fn has_tables(self) -> bool {
+        self.row().has_tables
+    }
+
+    /// Whether a text of it is about IPv4 or IPv6, never both.
+    pub fn has_one_family(self) -> bool {
+        matches!(self.row().write, Some(Write::OneFamily(_)))
+    }
+
+    /// Reads a ruleset; `file` is the file's name in problems and in the origins of rules.
+    ///
+    /// # Errors
+    ///
+    /// All problems of the text (up to a hundred), or that the format is only written.
+    pub fn read(
+        self,
+        file: &str,
+        rules: &str,
+        options: ReadOptions<'_>,
+    ) -> Result<Ruleset, RulesError> {
+        match self.row().read {
+            Some(read) => read(file, rules, options),
+            None => Err(self.refused(file, "a format that is read")),
         }
+    }
+
+    /// Writes a ruleset; formats of one family write that of `family`, the others both.
+    ///
+    /// # Errors
+    ///
+    /// All rules that the format cannot express, or that the format is only read.
+    pub fn write(self, ruleset: &Ruleset, family: Family) -> Result<String, RulesError> {
+        match self.row().write {
+            Some(Write::AllFamilies(write)) => write(ruleset),
+            Some(Write::OneFamily(write)) => write(ruleset, family),
+            None => Err(self.refused("rules", "a format that is written")),
+        }
+    }
+
+    fn refused(self, file: &str, allowed: &str) -> RulesError {
+        RulesError::one(&file.into(), 1, 0, found_message(self.name(), allowed))
+    }
+
+    fn row(self) -> &'static Row {
+        ROWS.iter().find(|row| row.format == self).expect("every format has a row")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_codes_are_unique_and_found_again() {
+        for row in ROWS {
+            assert_eq!(Format::named(&row.name.to_uppercase()), Some(row.format));
+            assert_eq!(row.code.is_some(), row.read.is_some(), "{}", row.name);
+            if let Some(code) = row.code {
+                assert_eq!(Format::with_code(code), Some(row.format));
+            }
+        }
+        assert_eq!((Format::named("auto"), Format::with_code(4)), (None, None));
+    }
+
+    #[test]
+    fn a_format_that_is_only_read_or_written_refuses_the_other() {
+        let ruleset =
+            Format::Own.read("r", "chain input policy drop {\n}\n", ReadOptions::default());
+        let ruleset = ruleset.expect("good rules");
+        let written = Format::Classbench.write(&ruleset, Family::Ipv4).unwrap_err().to_string();
+        assert!(written.contains("allowed is a format that is written"), "{written}");
+        let read = Format::Ipset.read("r", "", ReadOptions::default()).unwrap_err().to_string();
+        assert!(read.contains("allowed is a format that is read"), "{read}");
     }
 }

@@ -59,7 +59,7 @@ mod ranges;
 pub mod text;
 
 pub use error::{Problem, RulesError};
-pub use format::Format;
+pub use format::{Format, ReadOptions};
 pub use model::*;
 pub use packet::{Family, Packet, State};
 pub use ranges::Ranges;

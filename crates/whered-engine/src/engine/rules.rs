@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use whered_rules::live::Change;
-use whered_rules::{At, ChainId, Draft, EditError, Format, RulesError, Spot, Undo};
+use whered_rules::{At, ChainId, Draft, EditError, Format, ReadOptions, RulesError, Spot, Undo};
 
 use super::{Control, Engine};
 use crate::error::WriteError;
@@ -63,8 +63,8 @@ impl Engine {
             return Err(refused("a ruleset needs a name"));
         }
         check_is_free(&self.control(), name)?;
-        let format = format.unwrap_or_else(|| Format::of(rules));
-        let read = command_rules::read_text(name, format, rules).map_err(refused)?;
+        let format = format.unwrap_or_else(|| Format::detect(rules));
+        let read = format.read(name, rules, ReadOptions::default()).map_err(refused)?;
         let operation = Operation::SetRules {
             ruleset: name,
             format,

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use whered_rules::{Draft, Format, RulesError, Ruleset, text};
+use whered_rules::{Draft, Format, ReadOptions, RulesError, Ruleset, text};
 
 use crate::journal::operation::Operation;
 
@@ -53,7 +53,9 @@ impl CommandRules {
         match operation {
             Operation::SetRules { ruleset, format, text, numbers } => {
                 let wrong = |error: &dyn std::fmt::Display| format!("ruleset '{ruleset}': {error}");
-                let read = read_text(ruleset, *format, text).map_err(|error| wrong(&error))?;
+                let read = format
+                    .read(ruleset, text, ReadOptions::default())
+                    .map_err(|error| wrong(&error))?;
                 let draft = match numbers {
                     None => Draft::new(&read),
                     Some((numbers, next)) => Draft::numbered(&read, numbers, *next)
@@ -108,17 +110,6 @@ impl CommandRules {
                 numbers: Some((numbers.into(), draft.next_number())),
             }
         })
-    }
-}
-
-/// Reads a ruleset; `file` stands in its problems and in the places of its rules.
-pub(crate) fn read_text(file: &str, format: Format, rules: &str) -> Result<Ruleset, RulesError> {
-    use whered_rules::{classbench, iptables, nft};
-    match format {
-        Format::Iptables => iptables::read_either(file, rules, iptables::Options::default()),
-        Format::Nft => nft::read(file, rules, nft::Options::default()),
-        Format::Classbench => classbench::read(file, rules, classbench::Flags::Read),
-        Format::Own => text::read(file, rules),
     }
 }
 

@@ -35,7 +35,8 @@ use whered_rules::classify::plan::Budget;
 use whered_rules::live::{Change, Decision, LiveRules};
 use whered_rules::naive::{self, Sets};
 use whered_rules::{
-    Counters as Count, Family, Format, Packet, Predicate, Rule, RulesError, Ruleset, Test, text,
+    Counters as Count, Family, Format, Packet, Predicate, ReadOptions, Rule, RulesError, Ruleset,
+    Test, text,
 };
 
 use crate::clock;
@@ -466,7 +467,8 @@ pub(crate) fn read(source: &RulesetSource, bytes: &[u8]) -> Result<Ruleset, Engi
     let Ok(rules) = std::str::from_utf8(bytes) else {
         return Err(EngineError::new(format!("{file}: it is no text in UTF-8")));
     };
-    command_rules::read_text(&file, Format::of(rules), rules).map_err(|error| refused(&error))
+    let format = Format::detect(rules);
+    format.read(&file, rules, ReadOptions::default()).map_err(|error| refused(&error))
 }
 
 /// The first problem stands for all of them: an error is one line.

@@ -3,7 +3,9 @@
 //! For: permissions of the user who writes rules. Not for: resolving these names (`places`,
 //! `sources`).
 
-use whered_rules::{Condition, Format, Predicate, RulesError, Ruleset, Subject, Test};
+use whered_rules::{
+    Condition, Format, Predicate, ReadOptions, RulesError, Ruleset, Subject, Test,
+};
 
 use super::command_rules;
 
@@ -39,8 +41,8 @@ impl RuleReferences {
 /// # Errors
 /// The text is wrong.
 pub(crate) fn of_rules(format: Option<Format>, rules: &str) -> Result<RuleReferences, RulesError> {
-    let format = format.unwrap_or_else(|| Format::of(rules));
-    let ruleset = command_rules::read_text("rules", format, rules)?;
+    let format = format.unwrap_or_else(|| Format::detect(rules));
+    let ruleset = format.read("rules", rules, ReadOptions::default())?;
     let mut references = RuleReferences::default();
     let conditions = ruleset.rules().iter().flat_map(|rule| &rule.conditions);
     conditions.for_each(|condition| references.add(condition, &ruleset));

@@ -5,30 +5,24 @@
 
 use std::io::{self, Write};
 
-use whered_rules::{Family, Ruleset, iptables, nft, text};
+use whered_rules::{Family, Ruleset};
 
-use super::flags::TargetFormat;
 use super::load::{self, Options};
 use crate::cli::RulesConvertArguments;
 use crate::outcome::{Failure, Outcome, complain};
 
 /// Reads, then writes all or nothing.
 pub(crate) fn run(arguments: &RulesConvertArguments) -> Result<Outcome, Failure> {
-    let has_family = matches!(arguments.to, TargetFormat::Iptables | TargetFormat::Ipset);
-    if arguments.family.is_some() && !has_family {
+    let has_one_family = arguments.to.has_one_family();
+    if arguments.family.is_some() && !has_one_family {
         return Err(Failure::new("--family is for --to iptables and --to ipset"));
     }
     let ruleset = match load::ruleset(&arguments.file, Options::from(&arguments.read)) {
         Ok(ruleset) => ruleset,
         Err(wrong) => return wrong.tell(),
     };
-    let written = match arguments.to {
-        TargetFormat::Own => Ok(text::write(&ruleset)),
-        TargetFormat::Nft => nft::write(&ruleset),
-        TargetFormat::Iptables => iptables::write(&ruleset, family_of(&ruleset, arguments)?),
-        TargetFormat::Ipset => Ok(iptables::write_sets(&ruleset, family_of(&ruleset, arguments)?)),
-    };
-    match written {
+    let family = if has_one_family { family_of(&ruleset, arguments)? } else { Family::Ipv4 };
+    match arguments.to.write(&ruleset, family) {
         Ok(written) => {
             io::stdout().write_all(written.as_bytes())?;
             Ok(Outcome::Found)

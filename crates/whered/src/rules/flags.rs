@@ -5,8 +5,9 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
-use whered_rules::{Family, State, names};
+use whered_rules::{Family, Format, State, names};
 
 use crate::cli::parse_address;
 
@@ -30,8 +31,8 @@ pub(crate) enum RulesCommand {
 #[derive(Args)]
 pub(crate) struct ReadArguments {
     /// Format of the rules; without it, detected from the first line
-    #[arg(long, value_enum, visible_alias = "from")]
-    pub(crate) format: Option<RulesFormat>,
+    #[arg(long, value_parser = format_parser(Format::readable()), visible_alias = "from")]
+    pub(crate) format: Option<Format>,
     /// Chain that packets enter; without it, the file's own, input, or the first one
     #[arg(long, value_name = "NAME")]
     pub(crate) chain: Option<String>,
@@ -130,8 +131,8 @@ pub(crate) struct RulesConvertArguments {
     pub(crate) read: ReadArguments,
     /// Target format: whered's own, input for `iptables-restore` or `ip6tables-restore` with its sets
     /// for `ipset restore`, or input for `nft -f`
-    #[arg(long, value_enum)]
-    pub(crate) to: TargetFormat,
+    #[arg(long, value_parser = format_parser(Format::writable()))]
+    pub(crate) to: Format,
     /// Address family of iptables and ipset output; without it, the file's own
     #[arg(long, value_enum)]
     pub(crate) family: Option<FamilyChoice>,
@@ -152,8 +153,8 @@ pub(crate) struct MatchArguments {
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) db: Vec<String>,
     /// Format of the rules; without it, detected from the first line
-    #[arg(long, value_enum)]
-    pub(crate) rules_format: Option<RulesFormat>,
+    #[arg(long, value_parser = format_parser(Format::readable()))]
+    pub(crate) rules_format: Option<Format>,
     /// Chain that packets enter; without it, the file's own, input, or the first one
     #[arg(long, value_name = "NAME")]
     pub(crate) chain: Option<String>,
@@ -174,25 +175,11 @@ pub(crate) struct MatchArguments {
     pub(crate) summary: bool,
 }
 
-/// The format of rules.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum RulesFormat {
-    /// whered's own format
-    Own,
-    /// Output of `iptables-save` or `ip6tables-save`
-    Iptables,
-    /// Output of `nft -j list ruleset`
-    Nft,
-    /// ClassBench filters
-    Classbench,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TargetFormat {
-    Own,
-    Iptables,
-    Ipset,
-    Nft,
+/// Accepts the names of these formats.
+fn format_parser(formats: impl Iterator<Item = Format>) -> impl TypedValueParser<Value = Format> {
+    let named = formats.map(|format| PossibleValue::new(format.name()).help(format.help()));
+    let parser = PossibleValuesParser::new(named.collect::<Vec<_>>());
+    parser.try_map(|name| Format::named(&name).ok_or("no such format"))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -12,9 +12,6 @@ use super::{Decoder, Encoder, Operation};
 /// The kinds of this file.
 pub(super) const KINDS: RangeInclusive<u16> = 32..=36;
 
-/// The formats by their numbers, which are for ever.
-const FORMATS: [Format; 4] = [Format::Own, Format::Iptables, Format::Nft, Format::Classbench];
-
 impl Operation<'_> {
     /// The payload's size without the version.
     pub(super) fn rules_size_bytes(&self) -> usize {
@@ -35,8 +32,7 @@ impl Operation<'_> {
         match self {
             Operation::SetRules { ruleset, format, text, numbers } => {
                 out.bytes(ruleset.as_bytes());
-                let format = FORMATS.iter().position(|one| one == format);
-                out.u8(format.expect("all formats are listed") as u8);
+                out.u8(format.code().expect("rules were read in the format"));
                 out.u32(numbers.as_ref().map_or(0, |(_, next)| *next));
                 out.bytes(text.as_bytes());
                 let numbers = numbers.iter().flat_map(|(numbers, _)| numbers.iter());
@@ -69,9 +65,10 @@ impl<'a> Decoder<'a> {
         let ruleset = self.text()?;
         Ok(match self.kind {
             32 => {
-                let format = self.u8()?;
-                let format = FORMATS.get(usize::from(format)).copied().ok_or_else(|| {
-                    self.wrong(&format!("format {format}; allowed: 0 to {}", FORMATS.len() - 1))
+                let code = self.u8()?;
+                let format = Format::with_code(code).ok_or_else(|| {
+                    let last = Format::readable().filter_map(Format::code).max().unwrap_or(0);
+                    self.wrong(&format!("format {code}; allowed: 0 to {last}"))
                 })?;
                 let next_number = self.u32()?;
                 let text = self.text()?.into();

@@ -328,14 +328,13 @@ fn counters(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome
 
 /// The format of a text; `None`: its first line tells it.
 pub(super) fn format(word: &[u8]) -> Result<Option<Format>, Failure> {
-    const ALLOWED: &str = "a format: own, iptables, nft, classbench, auto";
-    Ok(match word.to_ascii_lowercase().as_slice() {
-        b"own" => Some(Format::Own),
-        b"iptables" => Some(Format::Iptables),
-        b"nft" => Some(Format::Nft),
-        b"classbench" => Some(Format::Classbench),
-        b"auto" => None,
-        _ => return Err(not(word, ALLOWED)),
+    if word.eq_ignore_ascii_case(b"auto") {
+        return Ok(None);
+    }
+    let known = std::str::from_utf8(word).ok().and_then(Format::named);
+    known.filter(|format| format.code().is_some()).map(Some).ok_or_else(|| {
+        let names: Vec<&str> = Format::readable().map(Format::name).collect();
+        not(word, &format!("a format: {}, auto", names.join(", ")))
     })
 }
 
