@@ -100,5 +100,5 @@ pub use whered_geo as geo;
 pub use whered_ip as ip;
 pub use whered_mmdb as mmdb;
 pub use whered_rules as rules;
-pub use whered_simd::{Priority, lower_priority, take_short_turns};
 pub use whered_store as store;
+pub use whered_store::{Priority, lower_priority, use_short_time_slices};

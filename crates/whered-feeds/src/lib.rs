@@ -49,8 +49,6 @@
 //! assert_eq!(seen.0, ["7 at 8.5 50", "byte 45: longitude is missing"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![forbid(unsafe_code)]
-
 mod assemble;
 mod digits;
 mod error;
@@ -59,7 +57,9 @@ mod json;
 mod mapping;
 mod rows;
 mod shape;
+mod short_prefix;
 mod source;
+mod stop_bytes;
 #[cfg(test)]
 mod testing;
 mod upload;

@@ -26,7 +26,8 @@
 
 use std::ops::Range;
 
-use whered_simd::{Start, Stops};
+use crate::short_prefix::ShortPrefix;
+use crate::stop_bytes::StopBytes;
 
 use crate::assemble::{ItemTexts, Texts};
 use crate::upload::ITEM_COUNT_MAX;
@@ -89,9 +90,9 @@ const WORD_BYTES: usize = 16;
 struct Literal {
     bytes: Box<[u8]>,
     /// Its first sixteen bytes, or all of them.
-    head: Start,
+    head: ShortPrefix,
     /// Its last sixteen bytes, if it has more than that.
-    tail: Start,
+    tail: ShortPrefix,
 }
 
 #[derive(Clone, Debug)]
@@ -107,7 +108,7 @@ enum Form {
     /// By what ends it, which is the first of the stops, or makes it one for the library.
     Text {
         end: u8,
-        stops: Stops,
+        stops: StopBytes,
         is_trimmed: bool,
     },
     JsonNumber,
@@ -368,14 +369,14 @@ impl Steps {
 
 impl Literal {
     fn new(bytes: &[u8]) -> Literal {
-        let tail = Start::new(&bytes[bytes.len().saturating_sub(WORD_BYTES)..]);
-        Literal { bytes: bytes.into(), head: Start::new(bytes), tail }
+        let tail = ShortPrefix::new(&bytes[bytes.len().saturating_sub(WORD_BYTES)..]);
+        Literal { bytes: bytes.into(), head: ShortPrefix::new(bytes), tail }
     }
 
     /// Whether it may be there: it is not if its first bytes are not.
     #[inline]
     fn may_begin(&self, rest: &[u8]) -> bool {
-        rest.first_chunk().is_none_or(|head| self.head.fits(head))
+        rest.first_chunk().is_none_or(|head| self.head.matches(head))
     }
 
     /// What comes behind it, if it is there.
@@ -383,11 +384,11 @@ impl Literal {
     fn strip<'a>(&self, rest: &'a [u8]) -> Option<&'a [u8]> {
         let length = self.bytes.len();
         match rest.first_chunk::<WORD_BYTES>() {
-            Some(head) if !self.head.fits(head) => None,
+            Some(head) if !self.head.matches(head) => None,
             Some(_) if length <= WORD_BYTES => rest.get(length..),
             Some(_) if length <= 2 * WORD_BYTES => {
                 let (bytes, behind) = rest.split_at_checked(length)?;
-                self.tail.fits(bytes.last_chunk()?).then_some(behind)
+                self.tail.matches(bytes.last_chunk()?).then_some(behind)
             }
             _ => rest.strip_prefix(&self.bytes[..]),
         }
@@ -398,7 +399,8 @@ impl Kind {
     /// What ends such a text comes first, then what a library must look at; numbers and words end otherwise.
     fn form(self) -> Form {
         let is_trimmed = self == Kind::Element;
-        let text = |ends: [u8; 3]| Form::Text { end: ends[0], stops: Stops::new(ends), is_trimmed };
+        let text =
+            |ends: [u8; 3]| Form::Text { end: ends[0], stops: StopBytes::new(ends), is_trimmed };
         match self {
             Kind::Attribute(quote) => text([quote, b'<', b'&']),
             Kind::Element => text([b'<', b'&', b'&']),

@@ -1,28 +1,16 @@
-//! What this processor can do, as values that prove it.
+//! Feature tokens for SIMD code paths, the choice between them, and prefetch.
 //!
-//! For: choosing a code path once at run time; a value of type [`Avx2`] or [`Avx512`] exists only
-//! where the processor has those instructions, so that a safe function can take one and call code
-//! that was compiled for them. [`prefetch`], which every index wants; [`Stops`] and [`Start`], for
-//! scanners; [`Vicinity`], for what is near; and how much of a processor a thread takes from
-//! others, and how soon ([`lower_priority`], [`take_short_turns`]).
+//! A value of type [`Avx2`] or [`Avx512`] exists only where the processor has those instructions. A safe
+//! function can therefore take one and call code that was compiled for them. [`path`] chooses a code path
+//! once for the process.
 //! Not for: the code that depends on the processor; it stays with the structure that it reads.
 //!
 //! `WHERED_SIMD=scalar`, `avx2` or `avx512` in the environment forces a path, for tests and
-//! comparisons. A path that the processor lacks is not taken, whatever is asked for: the next
-//! lesser one is; any other value is as none. Only x86-64 has a path beside the scalar one.
+//! comparisons. Where the processor lacks that path, the next simpler one is taken. Any other value has no
+//! effect. Only x86-64 has paths other than the scalar one.
 //!
-//! Invariant: the proofs have no public constructor but the one that asks the processor.
+//! Invariant: the only public constructors of the tokens check the processor.
 //! Cost of a choice: one load and one predicted branch.
-
-mod priority;
-mod start;
-mod stops;
-mod vicinity;
-
-pub use priority::{Priority, lower_priority, take_short_turns};
-pub use start::Start;
-pub use stops::Stops;
-pub use vicinity::Vicinity;
 
 use std::sync::OnceLock;
 
@@ -42,7 +30,7 @@ pub enum Path {
 /// The path of this process.
 ///
 /// ```
-/// // Which one it is depends on the machine; the choice never changes.
+/// // The choice depends on the machine and never changes.
 /// assert_eq!(format!("{:?}", whered_simd::path()), format!("{:?}", whered_simd::path()));
 /// ```
 #[inline]
@@ -51,14 +39,14 @@ pub fn path() -> Path {
     *PATH.get_or_init(|| choose(std::env::var("WHERED_SIMD").ok().as_deref()))
 }
 
-/// The best path that the processor has and `asked` allows.
-fn choose(asked: Option<&str>) -> Path {
-    if asked == Some("scalar") {
+/// The best path that the processor has and `forced` allows.
+fn choose(forced: Option<&str>) -> Path {
+    if forced == Some("scalar") {
         return Path::Scalar;
     }
     #[cfg(target_arch = "x86_64")]
     {
-        if asked != Some("avx2")
+        if forced != Some("avx2")
             && let Some(avx512) = Avx512::new()
         {
             return Path::Avx512(avx512);
@@ -70,14 +58,14 @@ fn choose(asked: Option<&str>) -> Path {
     Path::Scalar
 }
 
-/// Proof that the processor has AVX2, FMA, BMI1, BMI2, LZCNT and POPCNT.
+/// Token: the processor has AVX2, FMA, BMI1, BMI2, LZCNT and POPCNT.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub struct Avx2(());
 
 #[cfg(target_arch = "x86_64")]
 impl Avx2 {
-    /// The proof, if this processor gives it.
+    /// The token, if this processor has the instructions.
     pub fn new() -> Option<Avx2> {
         let has_all = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("fma")
@@ -89,14 +77,14 @@ impl Avx2 {
     }
 }
 
-/// Proof that the processor has AVX-512 F, BW, CD, DQ and VL, and all that [`Avx2`] proves.
+/// Token: the processor has AVX-512 F, BW, CD, DQ and VL, and everything that [`Avx2`] states.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 pub struct Avx512(Avx2);
 
 #[cfg(target_arch = "x86_64")]
 impl Avx512 {
-    /// The proof, if this processor gives it.
+    /// The token, if this processor has the instructions.
     pub fn new() -> Option<Avx512> {
         let has_all = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
@@ -106,20 +94,20 @@ impl Avx512 {
         if has_all { Avx2::new().map(Avx512) } else { None }
     }
 
-    /// The lesser proof that this one includes.
+    /// The AVX2 token, which this one implies.
     pub fn avx2(self) -> Avx2 {
         self.0
     }
 }
 
-/// Asks for the cache line of an item before it is read. A place outside
-/// does no harm: its line is asked for, too.
+/// Prefetches the cache line of an item. An index out of bounds does no harm: that line is prefetched
+/// as well.
 #[inline(always)]
-pub fn prefetch<T>(items: &[T], place: usize) {
-    prefetch_at(items.as_ptr().wrapping_add(place).cast());
+pub fn prefetch<T>(items: &[T], index: usize) {
+    prefetch_at(items.as_ptr().wrapping_add(index).cast());
 }
 
-/// The same for an address, which may be any.
+/// Prefetches the cache line of an address, which may be any.
 #[allow(unsafe_code, reason = "a prefetch takes a pointer")]
 #[inline(always)]
 pub fn prefetch_at(address: *const u8) {
@@ -138,16 +126,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lesser_paths_can_be_asked_for_and_an_unknown_name_changes_nothing() {
+    fn simpler_paths_can_be_forced_and_an_unknown_name_changes_nothing() {
         assert!(matches!(choose(Some("scalar")), Path::Scalar));
-        let named = |asked| format!("{:?}", choose(asked));
+        let named = |forced| format!("{:?}", choose(forced));
         assert_eq!(named(None), named(Some("avx512")));
         assert_eq!(named(None), named(Some("no such path")));
         assert!(!named(Some("avx2")).contains("Avx512"));
     }
 
     #[test]
-    fn a_prefetch_outside_does_nothing() {
+    fn a_prefetch_out_of_bounds_does_nothing() {
         prefetch(&[1, 2, 3], 0);
         prefetch::<u64>(&[], usize::MAX);
     }

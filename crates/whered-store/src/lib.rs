@@ -59,6 +59,7 @@ mod repair;
 mod snapshot;
 mod spool;
 mod storage;
+mod sys;
 
 pub use backup::{Contents, backup, backup_spool, restore, restore_spool, verify};
 pub use cold::{COLD_KIND, ColdBlock, ColdFile, ColdReference, ColdWriter, remove_cold};
@@ -77,3 +78,4 @@ pub use snapshot::{
 };
 pub use spool::{LOST_KIND, Spool, SpoolOptions, SpoolReader, SpoolRefusal};
 pub use storage::{DirectoryStorage, SimulatedDisk, Storage, StorageFile};
+pub use sys::{Priority, lower_priority, use_short_time_slices};

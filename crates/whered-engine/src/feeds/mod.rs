@@ -25,6 +25,7 @@
 
 mod adopt;
 mod block;
+mod bounding_box;
 pub(crate) mod budget;
 mod cold_files;
 mod consolidate;

@@ -21,8 +21,9 @@
 //! that were left wait for other members.
 
 use whered_geo::{Place, Radius};
-use whered_simd::{Vicinity, prefetch};
+use whered_simd::prefetch;
 
+use super::bounding_box::BoundingBox;
 use super::grid::{EARTH_METERS, Grid, Squares, cut};
 
 /// A member with more positions has all of them in the grid.
@@ -78,7 +79,7 @@ impl MemberSlots {
 /// squares of the grid.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SearchBox {
-    bounds: Vicinity,
+    bounds: BoundingBox,
     /// None: the member had few positions when it was asked.
     squares: Squares,
 }
@@ -209,7 +210,7 @@ impl PositionIndex {
         self.lines_of(of).for_each(|line| prefetch(&self.lines, line));
         let (x, y) = (unit(place.longitude_degrees), unit(place.latitude_degrees));
         let east = self.reach_east[(y.unsigned_abs() >> BAND_BITS) as usize % BANDS];
-        search_box.bounds = Vicinity::new((x, east), (y, self.reach_north));
+        search_box.bounds = BoundingBox::new((x, east), (y, self.reach_north));
     }
 
     /// The second step: gives `each` rows that are likely to be near.
@@ -266,7 +267,7 @@ impl PositionIndex {
             let pair = [first, first + usize::from(left > LANES as u32)];
             let [low, high] = pair.map(|line| {
                 let Line { x, y, .. } = &self.lines[line];
-                search_box.bounds.holds(x, y)
+                search_box.bounds.contains(x, y)
             });
             let known = (1 << left.min(2 * LANES as u32)) - 1;
             let mut bits = (low | high << LANES) & known;

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, Builder, ScopedJoinHandle};
 
-use whered_simd::{Priority, lower_priority};
+use whered_store::{Priority, lower_priority};
 
 use super::block::{BLOCK_RECORDS, Block};
 

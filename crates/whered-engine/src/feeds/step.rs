@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{MutexGuard, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use whered_simd::Priority;
+use whered_store::Priority;
 
 use super::budget::Pin;
 use super::consolidate::{

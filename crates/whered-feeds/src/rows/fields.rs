@@ -6,9 +6,9 @@
 //! into memory of the reader. Invariants: a row ends where csv-core would end it; at most
 //! [`COLUMN_MAX`] fields and one record's limit of bytes are kept, whatever the row holds.
 
+use crate::stop_bytes::StopBytes;
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 use memchr::memchr;
-use whered_simd::Stops;
 
 use super::COLUMN_MAX;
 use crate::error::{UploadError, UploadErrorKind};
@@ -33,7 +33,7 @@ pub(super) struct RowReader<'u> {
     delimiter: u8,
     has_quotes: bool,
     /// What ends a field, or makes the row one that a library must look at.
-    stops: Stops,
+    stops: StopBytes,
     quick: bool,
     fields: Vec<(usize, usize)>,
     parser: Reader,
@@ -51,7 +51,7 @@ impl<'u> RowReader<'u> {
     ) -> RowReader<'u> {
         let parser = ReaderBuilder::new().delimiter(delimiter).quoting(has_quotes).build();
         let quote = if has_quotes { b'"' } else { delimiter };
-        let stops = Stops::new([delimiter, quote, quote]);
+        let stops = StopBytes::new([delimiter, quote, quote]);
         let (fields, decoded, ends) = (Vec::new(), Vec::new(), Vec::new());
         RowReader { upload, at, delimiter, has_quotes, stops, quick, fields, parser, decoded, ends }
     }

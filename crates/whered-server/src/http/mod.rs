@@ -46,7 +46,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use whered_engine::{Engine, take_short_turns};
+use whered_engine::{Engine, use_short_time_slices};
 
 pub(crate) use self::counters::HttpCounters;
 use self::error::HttpError;
@@ -127,7 +127,7 @@ async fn serve(
     stop: watch::Receiver<bool>,
 ) {
     // Each request is a little work beside that of others, such as the batches of feeds.
-    if let Err(error) = take_short_turns() {
+    if let Err(error) = use_short_time_slices() {
         tracing::debug!("the threads of HTTP have turns of the usual length: {error}");
     }
     let mut serving = JoinSet::new();

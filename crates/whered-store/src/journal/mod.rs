@@ -58,12 +58,11 @@ pub use segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use whered_simd::take_short_turns;
-
 use self::core::{Parts, charge};
 use self::frame::Payload;
 use crate::error::StoreError;
 use crate::storage::Storage;
+use crate::sys::use_short_time_slices;
 pub(crate) use thread::lock as thread_lock;
 use thread::{Shared, lock};
 
@@ -109,7 +108,7 @@ impl Journal {
             .name("journal".to_owned())
             .spawn(move || {
                 // With turns of the usual length it works as well, and acknowledgements wait longer.
-                let _ = take_short_turns();
+                let _ = use_short_time_slices();
                 thread::run(&for_thread, writer);
             })
             .map_err(|error| StoreError::io("cannot start the journal thread", &error))?;

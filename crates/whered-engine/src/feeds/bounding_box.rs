@@ -1,68 +1,58 @@
-//! Which of four points lie in a box around another one.
+//! Tests four points at once against a bounding box.
 //!
-//! For: indexes that leave out what is far away before they reckon distances. Not for: distances.
-//! Coordinates are whole numbers that wrap: what is beyond the largest is next to the smallest, as
-//! longitudes are. Cost: some ten instructions for four points.
+//! For: indexes that leave out far points before they compute distances. Not for: distances.
+//! Coordinates are whole numbers that wrap around, as longitudes do at the date line.
+//! Cost: some ten instructions for four points.
 
 const POINTS: usize = 4;
 
-/// A box.
-///
-/// ```
-/// // Two units to the east and to the west, one to the north and to the south.
-/// let around = whered_simd::Vicinity::new((i32::MAX, 2), (10, 1));
-/// let (x, y) = ([i32::MAX - 2, i32::MAX - 3, i32::MIN + 1, i32::MAX], [11, 10, 9, 12]);
-/// assert_eq!(around.holds(&x, &y), 0b0101);
-/// ```
+/// A rectangle of coordinates, which may cross the wrap-around.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Vicinity {
-    x: Side,
-    y: Side,
+pub(super) struct BoundingBox {
+    x: Extent,
+    y: Extent,
 }
 
-/// The numbers from `start` on, so many more than one: half of what there are is added to the one
-/// and taken from the other, so that they are compared as numbers with a sign, which every
-/// processor does for four at once.
+/// A range of coordinates. Half of the range of `i32` is added to `start` and subtracted from `width`:
+/// the test then compares signed numbers, which SSE2 does for four at once.
 #[derive(Clone, Copy, Debug, Default)]
-struct Side {
+struct Extent {
     start: i32,
     width: i32,
 }
 
-impl Side {
-    fn around((center, reach): (i32, u32)) -> Side {
+impl Extent {
+    fn centered((center, reach): (i32, u32)) -> Extent {
         let start = center.wrapping_sub(reach as i32).wrapping_add(i32::MIN);
-        Side { start, width: (reach.saturating_mul(2) as i32).wrapping_add(i32::MIN) }
+        Extent { start, width: (reach.saturating_mul(2) as i32).wrapping_add(i32::MIN) }
     }
 
     #[cfg(any(test, not(target_arch = "x86_64")))]
-    fn holds(self, number: i32) -> bool {
+    fn contains(self, number: i32) -> bool {
         number.wrapping_sub(self.start) <= self.width
     }
 }
 
-impl Vicinity {
-    /// The box of both coordinates' center and reach, which is added on both sides; a reach of half
-    /// of the numbers, `1 << 31`, holds all.
+impl BoundingBox {
+    /// The box around a center: each coordinate has its center and its reach to both sides. A reach of
+    /// `1 << 31` contains every number.
     #[inline]
-    #[must_use]
-    pub fn new(x: (i32, u32), y: (i32, u32)) -> Vicinity {
-        Vicinity { x: Side::around(x), y: Side::around(y) }
+    pub(super) fn new(x: (i32, u32), y: (i32, u32)) -> BoundingBox {
+        BoundingBox { x: Extent::centered(x), y: Extent::centered(y) }
     }
 
-    /// The points in the box: a bit for each, the first one's is the lowest.
+    /// A bit for each point, set if the box contains it; the first point has the lowest bit.
     #[cfg(target_arch = "x86_64")]
-    #[allow(unsafe_code, reason = "instructions that every such processor has")]
+    #[allow(unsafe_code, reason = "vector loads take pointers")]
     #[inline]
-    #[must_use]
-    pub fn holds(&self, x: &[i32; POINTS], y: &[i32; POINTS]) -> u32 {
+    pub(super) fn contains(&self, x: &[i32; POINTS], y: &[i32; POINTS]) -> u32 {
         use std::arch::x86_64::{
             __m128i, _mm_castsi128_ps, _mm_cmpgt_epi32, _mm_loadu_si128, _mm_movemask_ps,
             _mm_or_si128, _mm_set1_epi32, _mm_sub_epi32,
         };
-        // SAFETY: SSE2 is a part of x86-64, and what is loaded are four numbers each.
+        // SAFETY: SSE2 is a part of x86-64, and each load reads the four numbers of an array.
         let beyond = unsafe {
-            let beyond = |numbers: &[i32; POINTS], side: Side| -> __m128i {
+            let beyond = |numbers: &[i32; POINTS], side: Extent| -> __m128i {
                 let numbers = _mm_loadu_si128(numbers.as_ptr().cast());
                 let from = _mm_sub_epi32(numbers, _mm_set1_epi32(side.start));
                 _mm_cmpgt_epi32(from, _mm_set1_epi32(side.width))
@@ -72,17 +62,16 @@ impl Vicinity {
         beyond as u32 ^ ((1 << POINTS) - 1)
     }
 
-    /// The points in the box: a bit for each, the first one's is the lowest.
+    /// A bit for each point, set if the box contains it; the first point has the lowest bit.
     #[cfg(not(target_arch = "x86_64"))]
     #[inline]
-    #[must_use]
-    pub fn holds(&self, x: &[i32; POINTS], y: &[i32; POINTS]) -> u32 {
-        self.holds_one_by_one(x, y)
+    pub(super) fn contains(&self, x: &[i32; POINTS], y: &[i32; POINTS]) -> u32 {
+        self.contains_scalar(x, y)
     }
 
     #[cfg(any(test, not(target_arch = "x86_64")))]
-    fn holds_one_by_one(&self, x: &[i32; POINTS], y: &[i32; POINTS]) -> u32 {
-        let is_in = |point: usize| self.x.holds(x[point]) && self.y.holds(y[point]);
+    fn contains_scalar(&self, x: &[i32; POINTS], y: &[i32; POINTS]) -> u32 {
+        let is_in = |point: usize| self.x.contains(x[point]) && self.y.contains(y[point]);
         (0..POINTS).fold(0, |bits, point| bits | u32::from(is_in(point)) << point)
     }
 }
@@ -110,7 +99,7 @@ mod tests {
                 |center: i32| center.wrapping_add(near() as i32).wrapping_sub(near() as i32);
             let x: [i32; POINTS] = std::array::from_fn(|_| point(center.0));
             let y: [i32; POINTS] = std::array::from_fn(|_| point(center.1));
-            let around = Vicinity::new((center.0, reach[0]), (center.1, reach[1]));
+            let bounds = BoundingBox::new((center.0, reach[0]), (center.1, reach[1]));
             let is_within = |number: i32, center: i32, reach: u32| {
                 let apart = number.wrapping_sub(center).unsigned_abs();
                 apart <= reach
@@ -119,12 +108,12 @@ mod tests {
                 let expected = is_within(x[point], center.0, reach[0])
                     && is_within(y[point], center.1, reach[1]);
                 assert_eq!(
-                    around.holds(&x, &y) >> point & 1 == 1,
+                    bounds.contains(&x, &y) >> point & 1 == 1,
                     expected,
-                    "{around:?} {x:?} {y:?}"
+                    "{bounds:?} {x:?} {y:?}"
                 );
             }
-            assert_eq!(around.holds(&x, &y), around.holds_one_by_one(&x, &y));
+            assert_eq!(bounds.contains(&x, &y), bounds.contains_scalar(&x, &y));
         }
     }
 }

@@ -1,23 +1,22 @@
-//! How much of a processor a thread takes from others, and how soon it gets one.
+//! Scheduling priorities of threads: system calls.
 //!
-//! For: work that nobody waits for beside work that somebody does. Not for: which work that is.
+//! For: background work next to work that a client waits for. Not for: which work is which.
 //!
 //! ```text
-//!                     share of a processor     when it is woken beside a thread that runs
-//! lower_priority      less                     waits for that one's turn to end
-//! take_short_turns    as before                goes first, if it had no more than its share
+//!                          share of a processor     when it wakes up while another thread runs
+//! lower_priority           less                     waits for the end of that thread's time slice
+//! use_short_time_slices    as before                goes first, if it used no more than its share
 //! ```
 
 use std::io;
 
-/// For whom a thread makes way. Linux keeps a nice value for each thread; it says nothing about
-/// processors that nobody else wants.
+/// How far a thread yields to others. Linux keeps a nice value for each thread; it has no effect while
+/// another processor is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// For threads that somebody waits for. Nice 10: a tenth of a processor that another thread
-    /// wants all of.
+    /// Yields to threads that a client waits for. Nice 10: a tenth of a busy processor.
     Behind,
-    /// For everybody. Nice 19: a seventieth. `SCHED_IDLE` would leave a three-hundredth.
+    /// Yields to every thread. Nice 19: a seventieth. `SCHED_IDLE` would leave a three-hundredth.
     Lowest,
 }
 
@@ -28,7 +27,7 @@ pub enum Priority {
 /// Whatever the system reports.
 ///
 /// ```
-/// std::thread::spawn(|| whered_simd::lower_priority(whered_simd::Priority::Lowest))
+/// std::thread::spawn(|| whered_store::lower_priority(whered_store::Priority::Lowest))
 ///     .join()
 ///     .expect("it does not panic")?;
 /// # Ok::<(), std::io::Error>(())
@@ -50,10 +49,9 @@ pub fn lower_priority(priority: Priority) -> io::Result<()> {
     Ok(())
 }
 
-/// A turn of this length, the shortest that Linux knows, goes before all others of a usual length
-/// (about 3 ms).
+/// The shortest time slice that Linux accepts. Default slices last about 3 ms.
 #[cfg(target_os = "linux")]
-const SHORT_TURN_NANOSECONDS: u64 = 100_000;
+const SHORT_SLICE_NANOSECONDS: u64 = 100_000;
 
 /// What `sched_setattr(2)` takes, as Linux 3.14 has it.
 #[cfg(target_os = "linux")]
@@ -65,27 +63,26 @@ struct Attributes {
     flags: u64,
     nice: i32,
     priority: u32,
-    /// For a usual thread how long its turns are.
+    /// The length of a time slice, for a thread of the default policy.
     runtime_nanoseconds: u64,
     deadline: u64,
     period: u64,
 }
 
-/// Makes the calling thread's turns short, so that it gets a processor as soon as it is woken and
-/// need not wait for the end of another thread's turn: for threads that do a little again and
-/// again, and that somebody waits for each time. Its share stays what it was. Threads that it
-/// starts afterwards have the same. Before Linux 6.12, under another policy than the usual one, and
-/// on other systems nothing changes.
+/// Gives the calling thread short time slices, so that it runs as soon as it wakes up and does not wait for
+/// the end of another thread's slice. It is for threads that do a little work often while a client waits.
+/// The thread's share of the processor does not change, and threads that it starts later inherit the
+/// setting. Nothing changes before Linux 6.12, under another scheduling policy, and on other systems.
 ///
 /// # Errors
 /// Whatever the system reports.
 ///
 /// ```
-/// std::thread::spawn(whered_simd::take_short_turns).join().expect("it does not panic")?;
+/// std::thread::spawn(whered_store::use_short_time_slices).join().expect("it does not panic")?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[allow(unsafe_code, reason = "system calls")]
-pub fn take_short_turns() -> io::Result<()> {
+pub fn use_short_time_slices() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         // SAFETY: the calls take numbers only; to Linux, process 0 is the calling thread.
@@ -97,11 +94,10 @@ pub fn take_short_turns() -> io::Result<()> {
         let attributes = Attributes {
             size: size_of::<Attributes>() as u32,
             nice,
-            runtime_nanoseconds: SHORT_TURN_NANOSECONDS,
+            runtime_nanoseconds: SHORT_SLICE_NANOSECONDS,
             ..Attributes::default()
         };
-        // SAFETY: the attributes are what the call takes, and as long as they say; it writes
-        // nothing.
+        // SAFETY: the attributes are what the call takes, and as long as they say; it writes nothing.
         if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -135,12 +131,12 @@ mod tests {
     }
 
     #[test]
-    fn short_turns_leave_a_thread_as_nice_as_it_was() {
+    fn short_time_slices_leave_the_nice_value_as_it_was() {
         let nices = std::thread::spawn(|| {
-            take_short_turns().expect("anybody may");
+            use_short_time_slices().expect("anybody may");
             let usual = nice();
             lower_priority(Priority::Behind).expect("anybody may be nicer");
-            take_short_turns().expect("anybody may");
+            use_short_time_slices().expect("anybody may");
             (usual, nice())
         });
         assert_eq!(nices.join().expect("it ends"), (nice(), 10));

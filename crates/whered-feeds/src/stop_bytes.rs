@@ -1,36 +1,27 @@
-//! Where a text ends: the first byte that is one of three, or a control character.
+//! Finds the end of a value: the first byte that is one of three, or a control character.
 //!
-//! For: scanners of uploads, sixteen bytes at once, so that most values end in the first step,
-//! whatever their length, and no branch is guessed wrongly. Not for: what the byte means.
-//!
+//! Sixteen bytes are searched at once. Most values end within the first sixteen, so that the branch
+//! after the search is predicted.
+//! Not for: what the byte means.
 //! Cost: some fifteen instructions for sixteen bytes.
 
-/// How many bytes are looked at together.
+/// How many bytes are searched at once.
 const WORD_BYTES: usize = 16;
 
-/// The three bytes, each of them sixteen times; see the file's header.
-///
-/// ```
-/// let stops = whered_simd::Stops::new(*b"\"<&");
-/// assert_eq!(stops.find(b"17\" x="), Some(2));
-/// assert_eq!(stops.find(b"17"), None);
-/// ```
+/// The three bytes that end a value, each of them sixteen times.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(16))]
-pub struct Stops([[u8; WORD_BYTES]; 3]);
+pub(crate) struct StopBytes([[u8; WORD_BYTES]; 3]);
 
-impl Stops {
-    /// Of these three; one may stand there twice.
-    #[must_use]
-    pub fn new(stops: [u8; 3]) -> Stops {
-        Stops(stops.map(|stop| [stop; WORD_BYTES]))
+impl StopBytes {
+    /// The three bytes; two of them may be equal.
+    pub(crate) fn new(stops: [u8; 3]) -> StopBytes {
+        StopBytes(stops.map(|stop| [stop; WORD_BYTES]))
     }
 
-    /// How long a text is before the first byte that is one of the three, or a control character
-    /// (below `0x20`); `None` if there is none.
+    /// The index of the first byte that is one of the three or a control character (below `0x20`).
     #[inline]
-    #[must_use]
-    pub fn find(&self, text: &[u8]) -> Option<usize> {
+    pub(crate) fn find(&self, text: &[u8]) -> Option<usize> {
         // Most end within the first sixteen bytes.
         let found = text.first_chunk().and_then(|word| self.find_in(word));
         if found.is_some() { found } else { self.find_beyond(text) }
@@ -39,24 +30,24 @@ impl Stops {
     #[inline(never)]
     fn find_beyond(&self, text: &[u8]) -> Option<usize> {
         let (words, rest) = text.as_chunks();
-        let mut places = (0..).step_by(WORD_BYTES).zip(words);
-        let found = places.find_map(|(at, word)| Some(at + self.find_in(word)?));
+        let mut offsets = (0..).step_by(WORD_BYTES).zip(words);
+        let found = offsets.find_map(|(at, word)| Some(at + self.find_in(word)?));
         let is_stop = |byte: u8| byte < 0x20 || self.0.iter().any(|stop| stop[0] == byte);
         let in_rest = || rest.iter().position(|byte| is_stop(*byte));
         found.or_else(|| Some(text.len() - rest.len() + in_rest()?))
     }
 
     #[cfg(target_arch = "x86_64")]
-    #[allow(unsafe_code, reason = "instructions that every such processor has")]
+    #[allow(unsafe_code, reason = "vector instructions")]
     #[inline]
     fn find_in(&self, word: &[u8; WORD_BYTES]) -> Option<usize> {
         use std::arch::x86_64::{
             _mm_cmpeq_epi8, _mm_load_si128, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8,
             _mm_or_si128, _mm_set1_epi8,
         };
-        // SAFETY: SSE2 is a part of x86-64, and what is loaded are sixteen bytes each, those of
-        // `self` from places that are multiples of sixteen.
-        let places = unsafe {
+        // SAFETY: SSE2 is a part of x86-64. Each load reads an array of sixteen bytes, and the type
+        // aligns those of `self` to sixteen.
+        let found = unsafe {
             let word = _mm_loadu_si128(word.as_ptr().cast());
             let [a, b, c] = &self.0;
             let is = |stop: &[u8; WORD_BYTES]| {
@@ -66,7 +57,7 @@ impl Stops {
             let control = _mm_cmpeq_epi8(_mm_min_epu8(word, _mm_set1_epi8(0x1f)), word);
             _mm_movemask_epi8(_mm_or_si128(_mm_or_si128(a, b), _mm_or_si128(c, control)))
         };
-        (places != 0).then(|| places.trailing_zeros() as usize)
+        (found != 0).then(|| found.trailing_zeros() as usize)
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -75,8 +66,8 @@ impl Stops {
         self.find_by_sums(word)
     }
 
-    /// By additions: `(x - 1) & !x` has its high bit in the lowest zero byte of `x`; what it may
-    /// say wrongly lies above the first right one, and the lowest bit is what is asked for.
+    /// By subtraction: `(x - 1) & !x` sets the high bit of the lowest zero byte of `x`. It may set wrong
+    /// bits above that one, but only the lowest set bit counts.
     #[cfg(any(test, not(target_arch = "x86_64")))]
     #[inline]
     fn find_by_sums(&self, word: &[u8; WORD_BYTES]) -> Option<usize> {
@@ -101,7 +92,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) % bound
         };
-        let stops = Stops::new(*b"\"<\xe4");
+        let stops = StopBytes::new(*b"\"<\xe4");
         for _ in 0..20_000 {
             let length = below(50);
             let bytes: Vec<u8> = (0..length)
