@@ -2,7 +2,7 @@
 //!
 //! A value of type [`Avx2`] or [`Avx512`] exists only where the processor has those instructions. A safe
 //! function can therefore take one and call code that was compiled for them. [`path`] chooses a code path
-//! once for the process.
+//! once for the process; [`dispatch!`] compiles a body for each path and runs the one for a path.
 //! Not for: the code that depends on the processor; it stays with the structure that it reads.
 //!
 //! `WHERED_SIMD=scalar`, `avx2` or `avx512` in the environment forces a path, for tests and
@@ -57,6 +57,10 @@ fn choose(forced: Option<&str>) -> Path {
     }
     Path::Scalar
 }
+
+/// Token of the scalar path: every processor has it.
+#[derive(Clone, Copy, Debug)]
+pub struct Scalar;
 
 /// Token: the processor has AVX2, FMA, BMI1, BMI2, LZCNT and POPCNT.
 #[cfg(target_arch = "x86_64")]
@@ -119,6 +123,56 @@ pub fn prefetch_at(address: *const u8) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = address;
+}
+
+/// Compiles an expression once for each path and runs the one for the given path.
+///
+/// The bracket lists generic parameters. Each argument has a name, its type and its value; the expression
+/// may use these names and the token only.
+///
+/// ```
+/// fn sum(numbers: &[u32]) -> u32 {
+///     whered_simd::dispatch!(
+///         whered_simd::path(),
+///         [](numbers: &[u32] = numbers) -> u32,
+///         |_token| numbers.iter().sum()
+///     )
+/// }
+/// assert_eq!(sum(&[1, 2, 3]), 6);
+/// ```
+#[macro_export]
+macro_rules! dispatch {
+    (
+        $path:expr,
+        [$($generics:tt)*]($($name:ident: $type:ty = $value:expr),* $(,)?) -> $output:ty,
+        |$token:ident| $body:expr
+    ) => {{
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+        fn with_avx2<$($generics)*>($token: $crate::Avx2, $($name: $type),*) -> $output {
+            $body
+        }
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt"
+        )]
+        fn with_avx512<$($generics)*>($token: $crate::Avx512, $($name: $type),*) -> $output {
+            $body
+        }
+        #[inline(always)]
+        fn with_scalar<$($generics)*>($token: $crate::Scalar, $($name: $type),*) -> $output {
+            $body
+        }
+        match $path {
+            $crate::Path::Scalar => with_scalar($crate::Scalar, $($value),*),
+            // SAFETY: a token exists only where the processor has all instructions of its path.
+            #[cfg(target_arch = "x86_64")]
+            $crate::Path::Avx2(token) => unsafe { with_avx2(token, $($value),*) },
+            // SAFETY: a token exists only where the processor has all instructions of its path.
+            #[cfg(target_arch = "x86_64")]
+            $crate::Path::Avx512(token) => unsafe { with_avx512(token, $($value),*) },
+        }
+    }};
 }
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
 //! The filter of points for the processor at hand: AVX-512, AVX2 or plain Rust.
 //!
-//! For: [`FilterPath::masks`], which takes keys apart, computes `h` and compares. Not for: what `h` is and
+//! For: [`masks`], which takes keys apart, computes `h` and compares. Not for: what `h` is and
 //! why the limits are safe (`filter.rs`), nor for asking the processor (`whered-simd`).
 //!
 //! ```text
-//! FilterPath::masks ─► Path::Avx512(token) ─► #[target_feature] entry ─┐
-//!                  ├─► Path::Avx2(token) ───► #[target_feature] entry ─┼─► one body, groups of 16
-//!                  └─► Path::Scalar ────────► baseline entry ──────────┘
+//! masks ─► Path::Avx512(token) ─► #[target_feature] entry ─┐
+//!      ├─► Path::Avx2(token) ───► #[target_feature] entry ─┼─► compute, in groups of 16
+//!      └─► Path::Scalar ────────► baseline entry ──────────┘
 //! ```
 //!
 //! The body is plain Rust in loops of 16 over arrays, which the compiler turns into vectors of each
 //! entry's width; the paths round differently (only some have fused multiplication), which the
 //! limits allow for. Only the comparisons are intrinsics, since a mask is what no loop gives.
 
-use whered_simd::Path;
 #[cfg(target_arch = "x86_64")]
 use whered_simd::{Avx2, Avx512};
+use whered_simd::{Path, Scalar};
 
 use crate::cell::{STEPS, deinterleave};
 use crate::cover::{COLUMN_RADIANS, ROW_RADIANS};
@@ -57,7 +57,6 @@ pub(crate) type Haversines = [f32; BLOCK];
 ///
 /// If there are more than [`BLOCK`] keys.
 #[inline]
-#[allow(unsafe_code, reason = "calling code of an instruction set is unsafe by its nature")]
 pub(crate) fn masks(
     path: Path,
     filter: &Filter,
@@ -65,47 +64,21 @@ pub(crate) fn masks(
     haversines: &mut Haversines,
 ) -> Masks {
     assert!(keys.len() <= BLOCK, "a block is {BLOCK} keys");
-    match path {
-        Path::Scalar => compute::<Scalar>(filter, keys, haversines),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the token exists, so the processor has all features that it is compiled for.
-        Path::Avx2(_) => unsafe { masks_avx2(filter, keys, haversines) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the token exists, so the processor has all features that it is compiled for.
-        Path::Avx512(_) => unsafe { masks_avx512(filter, keys, haversines) },
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-fn masks_avx2(filter: &Filter, keys: KeyBlock<'_>, haversines: &mut Haversines) -> Masks {
-    compute::<Avx2>(filter, keys, haversines)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(
-    enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx2,fma,bmi1,bmi2,lzcnt,popcnt"
-)]
-fn masks_avx512(filter: &Filter, keys: KeyBlock<'_>, haversines: &mut Haversines) -> Masks {
-    compute::<Avx512>(filter, keys, haversines)
+    whered_simd::dispatch!(
+        path,
+        [](filter: &Filter = filter, keys: KeyBlock<'_> = keys, haversines: &mut Haversines = haversines) -> Masks,
+        |token| compute(token, filter, keys, haversines)
+    )
 }
 
 /// What differs between processors beside the width of vectors.
-trait Lanes {
+trait Lanes: Copy {
     /// `a b + c`, rounded once where that is cheap.
     fn multiply_add(a: f32, b: f32, c: f32) -> f32;
 
-    /// Which of the numbers are at most `limit`.
-    ///
-    /// # Safety
-    ///
-    /// The processor must have what the type is named after.
-    #[allow(unsafe_code, reason = "called where the token was seen")]
-    unsafe fn at_most(numbers: &Haversines, limit: f32) -> u64;
+    /// A bit for each of the numbers that is at most `limit`.
+    fn at_most(self, numbers: &Haversines, limit: f32) -> u64;
 }
-
-/// What every machine has.
-struct Scalar;
 
 impl Lanes for Scalar {
     #[inline(always)]
@@ -114,8 +87,7 @@ impl Lanes for Scalar {
     }
 
     #[inline(always)]
-    #[allow(unsafe_code, reason = "the trait's signature; there is nothing to prove")]
-    unsafe fn at_most(numbers: &Haversines, limit: f32) -> u64 {
+    fn at_most(self, numbers: &Haversines, limit: f32) -> u64 {
         let bits = numbers.iter().enumerate();
         bits.fold(0, |mask, (lane, &number)| mask | u64::from(number <= limit) << lane)
     }
@@ -130,11 +102,11 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     #[allow(unsafe_code, reason = "loads and comparisons of AVX")]
-    unsafe fn at_most(numbers: &Haversines, limit: f32) -> u64 {
+    fn at_most(self, numbers: &Haversines, limit: f32) -> u64 {
         use std::arch::x86_64::*;
         let mut mask = 0;
         for (group, eight) in numbers.as_chunks::<8>().0.iter().enumerate() {
-            // SAFETY: the caller has AVX2; eight numbers are there to be read.
+            // SAFETY: the token states AVX2; eight numbers are there to be read.
             let found = unsafe {
                 let eight = _mm256_loadu_ps(eight.as_ptr());
                 _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LE_OQ>(eight, _mm256_set1_ps(limit)))
@@ -154,11 +126,11 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     #[allow(unsafe_code, reason = "loads and comparisons of AVX-512")]
-    unsafe fn at_most(numbers: &Haversines, limit: f32) -> u64 {
+    fn at_most(self, numbers: &Haversines, limit: f32) -> u64 {
         use std::arch::x86_64::*;
         let mut mask = 0;
         for (group, sixteen) in numbers.as_chunks::<16>().0.iter().enumerate() {
-            // SAFETY: the caller has AVX-512; sixteen numbers are there to be read.
+            // SAFETY: the token states AVX-512; sixteen numbers are there to be read.
             let found = unsafe {
                 let sixteen = _mm512_loadu_ps(sixteen.as_ptr());
                 _mm512_cmp_ps_mask::<_CMP_LE_OQ>(sixteen, _mm512_set1_ps(limit))
@@ -176,8 +148,12 @@ struct Cells {
 }
 
 #[inline(always)]
-#[allow(unsafe_code, reason = "the comparisons of the path")]
-fn compute<L: Lanes>(filter: &Filter, keys: KeyBlock<'_>, haversines: &mut Haversines) -> Masks {
+fn compute<L: Lanes>(
+    lanes: L,
+    filter: &Filter,
+    keys: KeyBlock<'_>,
+    haversines: &mut Haversines,
+) -> Masks {
     let count = keys.len();
     let groups = count.div_ceil(GROUP);
     let mut cells = Cells { x: [0; BLOCK], y: [0; BLOCK] };
@@ -194,9 +170,8 @@ fn compute<L: Lanes>(filter: &Filter, keys: KeyBlock<'_>, haversines: &mut Haver
         }
     }
     let counted = u64::MAX.checked_shr(64 - count as u32).unwrap_or(0);
-    // SAFETY: this is inlined into the entry of the path, where the features are proven.
-    let (inside, near) =
-        unsafe { (L::at_most(haversines, filter.inside), L::at_most(haversines, filter.outside)) };
+    let inside = lanes.at_most(haversines, filter.inside);
+    let near = lanes.at_most(haversines, filter.outside);
     Masks { inside: inside & counted, doubtful: near & !inside & counted }
 }
 

@@ -9,11 +9,11 @@ pub(crate) mod avx2;
 mod search;
 mod wide;
 
-pub(crate) use search::{Processor, Scalar, first_not_below};
+pub(crate) use search::{Processor, first_not_below};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use whered_simd::Avx2;
-pub(crate) use whered_simd::{prefetch, prefetch_at};
-pub(crate) use wide::{Compare, WidePath, wide_path};
+pub(crate) use whered_simd::{Scalar, prefetch, prefetch_at};
+pub(crate) use wide::Compare;
 
 /// A code path of this crate.
 #[derive(Clone, Copy, Debug)]

@@ -11,6 +11,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::Avx2;
+use super::Scalar;
 #[cfg(target_arch = "x86_64")]
 use std::arch::asm;
 
@@ -19,10 +20,6 @@ pub(crate) trait Processor: Copy {
     /// How many bits are set.
     fn ones(self, bits: u64) -> u32;
 }
-
-/// What every machine has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scalar;
 
 impl Processor for Scalar {
     #[inline(always)]

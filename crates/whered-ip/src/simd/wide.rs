@@ -15,31 +15,7 @@
 #[cfg(target_arch = "x86_64")]
 pub(crate) use whered_simd::{Avx2, Avx512};
 
-use super::Scalar;
-
-/// The paths that wide trees have.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum WidePath {
-    /// Plain Rust, on every processor.
-    Scalar,
-    /// 256-bit comparisons.
-    #[cfg(target_arch = "x86_64")]
-    Avx2(Avx2),
-    /// 512-bit comparisons into masks.
-    #[cfg(target_arch = "x86_64")]
-    Avx512(Avx512),
-}
-
-/// The wide path of this process.
-pub(crate) fn wide_path() -> WidePath {
-    match whered_simd::path() {
-        whered_simd::Path::Scalar => WidePath::Scalar,
-        #[cfg(target_arch = "x86_64")]
-        whered_simd::Path::Avx2(avx2) => WidePath::Avx2(avx2),
-        #[cfg(target_arch = "x86_64")]
-        whered_simd::Path::Avx512(avx512) => WidePath::Avx512(avx512),
-    }
-}
+use whered_simd::Scalar;
 
 /// Compares a line of numbers with a bound.
 pub(crate) trait Compare: Copy {

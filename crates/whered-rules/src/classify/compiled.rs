@@ -11,19 +11,18 @@
 //!
 //! Concurrency: plain data, never changed; any number of threads may ask. Counters belong to the
 //! caller, one [`Hits`] a thread.
-#![allow(unsafe_code, reason = "code compiled for a processor is called behind its proof")]
+#![allow(unsafe_code, reason = "packets are viewed as keys")]
 
 use super::boxes::{Boxes, Keys, LANES, Lanes};
 use super::dag::{BATCH, Dag, Found, NO_BOX};
 use super::late::{self, Late, Question, Whole};
 use super::naive::{self, Explanation};
 use super::rule::{Family, NO_RULE, Packet, Packet6, Rules, Values};
-#[cfg(target_arch = "x86_64")]
-use super::simd::{OnAvx2, OnAvx512};
-use super::simd::{Processor, Scalar};
+use super::simd::Processor;
 use super::tuples::Tuples;
 use super::vectors::Vectors;
 use std::sync::Arc;
+use whered_simd::{Path, Scalar, dispatch};
 
 /// How often each rule decided, counted by one thread.
 #[derive(Clone, Debug, Default)]
@@ -195,19 +194,16 @@ impl Compiled {
         met: &mut Vec<u32>,
     ) -> Option<u32> {
         assert!(self.rules.family() == A::FAMILY, "a packet of the rules' family");
-        match whered_simd::path() {
-            whered_simd::Path::Scalar => self.find_on(Scalar, packet, late, met),
-            #[cfg(target_arch = "x86_64")]
-            whered_simd::Path::Avx2(proof) => {
-                // SAFETY: the proof says that the processor has what the function is compiled for.
-                unsafe { find_avx2(self, OnAvx2(proof), packet, late, met) }
-            }
-            #[cfg(target_arch = "x86_64")]
-            whered_simd::Path::Avx512(proof) => {
-                // SAFETY: the proof says that the processor has what the function is compiled for.
-                unsafe { find_avx512(self, OnAvx512(proof), packet, late, met) }
-            }
-        }
+        dispatch!(
+            whered_simd::path(),
+            [A: AnyPacket, L: Late](
+                compiled: &Compiled = self,
+                packet: &A = packet,
+                late: L = late,
+                met: &mut Vec<u32> = met,
+            ) -> Option<u32>,
+            |processor| compiled.find_on(processor, packet, late, met)
+        )
     }
 
     /// The same for many packets: `answers` gets the rule of each, or [`NO_RULE`]; `met` loses what
@@ -240,26 +236,24 @@ impl Compiled {
     /// The batch on a path of choice, for tests.
     pub(crate) fn find_batch_path<A: AnyPacket>(
         &self,
-        path: whered_simd::Path,
+        path: Path,
         packets: &[A],
         late: impl Late,
         answers: &mut [u32],
         met: &mut Met,
     ) {
         met.pairs.clear();
-        match path {
-            whered_simd::Path::Scalar => self.batch_on(Scalar, packets, late, answers, met),
-            #[cfg(target_arch = "x86_64")]
-            whered_simd::Path::Avx2(proof) => {
-                // SAFETY: the proof says that the processor has what the function is compiled for.
-                unsafe { batch_avx2(self, OnAvx2(proof), packets, late, answers, met) }
-            }
-            #[cfg(target_arch = "x86_64")]
-            whered_simd::Path::Avx512(proof) => {
-                // SAFETY: the proof says that the processor has what the function is compiled for.
-                unsafe { batch_avx512(self, OnAvx512(proof), packets, late, answers, met) }
-            }
-        }
+        dispatch!(
+            path,
+            [A: AnyPacket, L: Late](
+                compiled: &Compiled = self,
+                packets: &[A] = packets,
+                late: L = late,
+                answers: &mut [u32] = answers,
+                met: &mut Met = met,
+            ) -> (),
+            |processor| compiled.batch_on(processor, packets, late, answers, met)
+        );
     }
 
     /// Whether some rule does not end the search.
@@ -278,12 +272,10 @@ impl Compiled {
     ) -> Option<u32> {
         match whered_simd::path() {
             #[cfg(target_arch = "x86_64")]
-            whered_simd::Path::Avx512(proof) => {
-                self.alive_on(OnAvx2(proof.avx2()), packet, late, dead, met)
-            }
+            Path::Avx512(token) => self.alive_on(token.avx2(), packet, late, dead, met),
             #[cfg(target_arch = "x86_64")]
-            whered_simd::Path::Avx2(proof) => self.alive_on(OnAvx2(proof), packet, late, dead, met),
-            whered_simd::Path::Scalar => self.alive_on(Scalar, packet, late, dead, met),
+            Path::Avx2(token) => self.alive_on(token, packet, late, dead, met),
+            Path::Scalar => self.alive_on(Scalar, packet, late, dead, met),
         }
     }
 
@@ -467,54 +459,4 @@ impl Compiled {
             met.pairs.extend(pairs);
         }
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn find_avx2<A: AnyPacket>(
-    compiled: &Compiled,
-    processor: OnAvx2,
-    packet: &A,
-    late: impl Late,
-    met: &mut Vec<u32>,
-) -> Option<u32> {
-    compiled.find_on(processor, packet, late, met)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,lzcnt,popcnt")]
-fn find_avx512<A: AnyPacket>(
-    compiled: &Compiled,
-    processor: OnAvx512,
-    packet: &A,
-    late: impl Late,
-    met: &mut Vec<u32>,
-) -> Option<u32> {
-    compiled.find_on(processor, packet, late, met)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn batch_avx2<A: AnyPacket>(
-    compiled: &Compiled,
-    processor: OnAvx2,
-    packets: &[A],
-    late: impl Late,
-    answers: &mut [u32],
-    met: &mut Met,
-) {
-    compiled.batch_on(processor, packets, late, answers, met);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl,avx512dq,bmi1,bmi2,lzcnt,popcnt")]
-fn batch_avx512<A: AnyPacket>(
-    compiled: &Compiled,
-    processor: OnAvx512,
-    packets: &[A],
-    late: impl Late,
-    answers: &mut [u32],
-    met: &mut Met,
-) {
-    compiled.batch_on(processor, packets, late, answers, met);
 }

@@ -1,12 +1,13 @@
 //! The few primitives of the classifier that depend on the processor.
 //!
 //! For: code that is written once over a [`Processor`] and compiled once for each path. Not for:
-//! whole algorithms, nor for asking the processor: `whered-simd` gives proofs.
+//! whole algorithms, nor for asking the processor: `whered-simd` gives tokens.
 //!
 //! Every primitive compares unsigned 32-bit numbers of one cache line.
-#![allow(unsafe_code, reason = "instructions beyond the baseline are called behind their proof")]
+#![allow(unsafe_code, reason = "instructions beyond the baseline are called behind their token")]
 
 use super::boxes::Keys;
+use whered_simd::Scalar;
 
 /// One cache line of numbers.
 #[repr(C, align(64))]
@@ -52,10 +53,6 @@ pub(crate) trait Processor: Copy {
     }
 }
 
-/// What every machine has.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scalar;
-
 impl Processor for Scalar {
     #[inline(always)]
     fn rank(self, line: &Line, places: u16, key: u32) -> usize {
@@ -80,42 +77,27 @@ impl Processor for Scalar {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{OnAvx2, OnAvx512};
-
-#[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use super::{Keys, Line, Processor, Sources};
     use std::arch::x86_64::*;
     use whered_simd::{Avx2, Avx512};
 
-    /// Eight numbers at a time.
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) struct OnAvx2(
-        #[allow(dead_code, reason = "the proof is what it is for")] pub(crate) Avx2,
-    );
-
-    /// A line at a time.
-    #[derive(Clone, Copy, Debug)]
-    pub(crate) struct OnAvx512(
-        #[allow(dead_code, reason = "the proof is what it is for")] pub(crate) Avx512,
-    );
-
-    impl Processor for OnAvx2 {
+    impl Processor for Avx2 {
         #[inline(always)]
         fn rank(self, line: &Line, places: u16, key: u32) -> usize {
-            // SAFETY: the proof in `self` says that AVX2 and POPCNT are there.
+            // SAFETY: the token says that AVX2 and POPCNT are there.
             unsafe { avx2_rank(line, places, key) }
         }
 
         #[inline(always)]
         fn inside8(self, keys: &Keys, ends: &Line) -> bool {
-            // SAFETY: the proof in `self` says that AVX2 is there.
+            // SAFETY: the token says that AVX2 is there.
             unsafe { avx2_inside(&keys.0, 0, &ends.0, 0, &ends.0, 8) }
         }
 
         #[inline(always)]
         fn inside16(self, keys: &Keys, low: &Line, high: &Line) -> bool {
-            // SAFETY: the proof in `self` says that AVX2 is there.
+            // SAFETY: the token says that AVX2 is there.
             unsafe {
                 avx2_inside(&keys.0, 0, &low.0, 0, &high.0, 0)
                     && avx2_inside(&keys.0, 8, &low.0, 8, &high.0, 8)
@@ -124,33 +106,33 @@ mod x86_64 {
 
         #[inline(always)]
         fn gather(self, words: &[u32; 16], from: &Sources, narrow: bool) -> Keys {
-            // SAFETY: the proof in `self` says that AVX2 is there.
+            // SAFETY: the token says that AVX2 is there.
             unsafe { avx2_gather(words, from, narrow) }
         }
     }
 
-    impl Processor for OnAvx512 {
+    impl Processor for Avx512 {
         #[inline(always)]
         fn rank(self, line: &Line, places: u16, key: u32) -> usize {
-            // SAFETY: the proof in `self` says that AVX-512 F and POPCNT are there.
+            // SAFETY: the token says that AVX-512 F and POPCNT are there.
             unsafe { avx512_rank(line, places, key) }
         }
 
         #[inline(always)]
         fn inside8(self, keys: &Keys, ends: &Line) -> bool {
-            // SAFETY: the proof in `self` says that AVX-512 F and VL are there.
+            // SAFETY: the token says that AVX-512 F and VL are there.
             unsafe { avx512_inside8(keys, ends) }
         }
 
         #[inline(always)]
         fn inside16(self, keys: &Keys, low: &Line, high: &Line) -> bool {
-            // SAFETY: the proof in `self` says that AVX-512 F is there.
+            // SAFETY: the token says that AVX-512 F is there.
             unsafe { avx512_inside16(keys, low, high) }
         }
 
         #[inline(always)]
         fn gather(self, words: &[u32; 16], from: &Sources, _narrow: bool) -> Keys {
-            // SAFETY: the proof in `self` says that AVX-512 F is there.
+            // SAFETY: the token says that AVX-512 F is there.
             unsafe { avx512_gather(words, from) }
         }
     }
@@ -309,11 +291,11 @@ mod tests {
             let count = if narrow { 8 } else { 16 };
             let expected = &expected[..count];
             assert_eq!(&Scalar.gather(&words, &from, narrow).0[..count], expected);
-            if let Some(proof) = whered_simd::Avx2::new() {
-                assert_eq!(&OnAvx2(proof).gather(&words, &from, narrow).0[..count], expected);
+            if let Some(token) = whered_simd::Avx2::new() {
+                assert_eq!(&token.gather(&words, &from, narrow).0[..count], expected);
             }
-            if let Some(proof) = whered_simd::Avx512::new() {
-                assert_eq!(&OnAvx512(proof).gather(&words, &from, narrow).0[..count], expected);
+            if let Some(token) = whered_simd::Avx512::new() {
+                assert_eq!(&token.gather(&words, &from, narrow).0[..count], expected);
             }
         }
     }
@@ -321,11 +303,11 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn vectors_compare_as_numbers_do() {
-        if let Some(proof) = whered_simd::Avx2::new() {
-            check(OnAvx2(proof));
+        if let Some(token) = whered_simd::Avx2::new() {
+            check(token);
         }
-        if let Some(proof) = whered_simd::Avx512::new() {
-            check(OnAvx512(proof));
+        if let Some(token) = whered_simd::Avx512::new() {
+            check(token);
         }
     }
 }

@@ -365,14 +365,14 @@ mod tests {
             answers(&steps, Scalar, asked, &expected);
             #[cfg(target_arch = "x86_64")]
             {
-                use crate::simd::WidePath;
-                match crate::simd::wide_path() {
-                    WidePath::Avx512(processor) => {
+                use whered_simd::Path;
+                match whered_simd::path() {
+                    Path::Avx512(processor) => {
                         answers(&steps, processor, asked, &expected);
                         answers(&steps, processor.avx2(), asked, &expected);
                     }
-                    WidePath::Avx2(processor) => answers(&steps, processor, asked, &expected),
-                    WidePath::Scalar => {}
+                    Path::Avx2(processor) => answers(&steps, processor, asked, &expected),
+                    Path::Scalar => {}
                 }
             }
         }

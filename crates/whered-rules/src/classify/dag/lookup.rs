@@ -10,7 +10,7 @@
 use super::graph::{Graph, Mark, Reference};
 use super::{BATCH, BOX, Dag, Root};
 use crate::classify::boxes::Keys;
-use crate::classify::simd::{Processor, Scalar};
+use crate::classify::simd::Processor;
 use whered_ip::image::Section;
 
 /// What was found for a batch, over all groups.
@@ -221,7 +221,7 @@ impl Dag {
             let mut to = root.first(keys);
             while to.is_node() {
                 // SAFETY: it is a node, and where a root or a node of this graph leads to.
-                to = unsafe { self.graph.step(Scalar, keys, to) };
+                to = unsafe { self.graph.step(whered_simd::Scalar, keys, to) };
                 nodes += 1;
             }
             boxes += usize::from(self.graph.number(to.mark().record()) != self.boxes);
