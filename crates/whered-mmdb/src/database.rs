@@ -138,23 +138,6 @@ impl Database {
         Ok(Lookup { prefix: prefix(bits, answer.depth, is_ipv4), record })
     }
 
-    /// The lookups of many addresses, appended to `answers` in their order.
-    ///
-    /// # Errors
-    ///
-    /// As [`lookup`](Database::lookup); `answers` then holds those before the fault.
-    pub fn lookup_many(
-        &self,
-        addresses: &[IpAddr],
-        answers: &mut Vec<Lookup>,
-    ) -> Result<(), MmdbError> {
-        answers.reserve(addresses.len());
-        for &address in addresses {
-            answers.push(self.lookup(address)?);
-        }
-        Ok(())
-    }
-
     /// The data section in memory; an empty one if it is not there.
     fn section(&self) -> Section<'_> {
         let bytes = self.bytes.get(self.data.clone()).unwrap_or_default();

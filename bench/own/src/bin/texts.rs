@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use random::Random;
-use whered_ip::text::{parse4, parse4_batch, parse4_batch_within, parse6, parse6_within};
+use whered_ip::text::{parse4, parse4_batch_within, parse6, parse6_within};
 
 /// How many texts of each family there are, and how often each reader goes over them.
 const COUNT: usize = 3_000_000;
@@ -68,18 +68,9 @@ fn batches(texts: &Texts, mut read: impl FnMut(&[Range<usize>], &mut [Option<u32
 /// A reader: a name, its family and how it sums all texts.
 type Reader = (&'static str, u32, fn(&Texts) -> u64);
 
-const READERS: [Reader; 7] = [
+const READERS: [Reader; 6] = [
     ("text4/random/standard-library", 4, |texts| texts.standard(|a: Ipv4Addr| a.to_bits().into())),
     ("text4/random/single", 4, |texts| texts.sum(|text| parse4(text).map(u64::from))),
-    ("text4/random/batch", 4, |texts| {
-        batches(texts, |places, found| {
-            let mut slices = [b"".as_slice(); 64];
-            for (slice, place) in slices.iter_mut().zip(places) {
-                *slice = &texts.buffer[place.clone()];
-            }
-            parse4_batch(&slices[..places.len()], found);
-        })
-    }),
     ("text4/random/batch-within", 4, |texts| {
         batches(texts, |places, found| parse4_batch_within(&texts.buffer, places, found))
     }),

@@ -256,9 +256,8 @@ pub(crate) unsafe extern "C" fn MMDB_lookup_sockaddr(
         {
             // Before the lookup, so that the place need not be kept.
             mmdb_error.write(0);
-            if let Some(found) = index.lookup4_inlined(address) {
-                return Told::found(mmdb, mapping, index, found, (*mmdb).ipv4_start_node.netmask);
-            }
+            let found = index.lookup4(address);
+            return Told::found(mmdb, mapping, index, found, (*mmdb).ipv4_start_node.netmask);
         }
         lookup_any_sockaddr(mmdb, sockaddr, mmdb_error)
     }

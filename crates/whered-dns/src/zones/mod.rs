@@ -195,12 +195,6 @@ impl Zones {
         self.zones().find(|zone| zone.origin() == origin)
     }
 
-    /// How many pools; their indices are in the order in which they were added.
-    #[must_use]
-    pub fn pool_count(&self) -> usize {
-        self.pools.len()
-    }
-
     /// The name of a pool.
     #[must_use]
     pub fn pool_name(&self, index: usize) -> Option<&str> {

@@ -21,8 +21,6 @@ use super::{LANES, Match, PrefixIndex};
 use crate::simd::Avx2;
 use crate::simd::{Path, Scalar};
 
-const NO_MATCH: Match = Match { value: 0, length_bits: 0 };
-
 impl PrefixIndex {
     /// The match of an address of either family.
     #[inline]
@@ -37,28 +35,6 @@ impl PrefixIndex {
     #[inline(always)]
     pub fn lookup4(&self, address: u32) -> Option<Match> {
         self.match4(self.slot4(address))
-    }
-
-    /// The match of an IPv4 address, or value 0 and length 0 if there is none: some instructions less,
-    /// for indexes that have a match for every address, or none with the value 0.
-    #[inline(always)]
-    pub fn lookup4_or_zero(&self, address: u32) -> Match {
-        self.match4_or_zero(self.slot4(address))
-    }
-
-    /// The same where all of it stands in its caller's code; `None` on machines whose code for it is
-    /// elsewhere. A function that calls nothing has nothing to save and restore.
-    #[inline(always)]
-    pub fn lookup4_or_zero_inlined(&self, address: u32) -> Option<Match> {
-        match self.path {
-            #[cfg(target_arch = "x86_64")]
-            Path::Avx2(processor) => Some(self.match4_or_zero(self.ipv4.slot(processor, address))),
-            Path::Scalar => {
-                // Of machines that have no other path.
-                let _ = address;
-                None
-            }
-        }
     }
 
     /// The match of an IPv6 address, given as a number.
@@ -234,17 +210,6 @@ impl PrefixIndex {
             // Aliases are only made in IPv6.
             Answer::Nothing | Answer::Alias(_) => None,
             Answer::Wide(place) => self.wide[0].get(place).copied().map(Match::unpacked),
-        }
-    }
-
-    #[inline(always)]
-    fn match4_or_zero(&self, slot: Slot) -> Match {
-        match slot.answer() {
-            Answer::Narrow(value, length_bits) => Match { value, length_bits },
-            Answer::Nothing | Answer::Alias(_) => NO_MATCH,
-            Answer::Wide(place) => {
-                self.wide[0].get(place).map_or(NO_MATCH, |wide| Match::unpacked(*wide))
-            }
         }
     }
 

@@ -200,12 +200,6 @@ impl LayeredSet {
         self.base.compiled()
     }
 
-    /// Whether both have the same compiled layer: one is a change of the other.
-    #[must_use]
-    pub fn has_base_of(&self, other: &LayeredSet) -> bool {
-        Arc::ptr_eq(&self.base, &other.base)
-    }
-
     /// The earliest and the latest expiry in the compiled layer, past or to come.
     #[must_use]
     pub fn expiry_bounds(&self) -> Option<(u64, u64)> {

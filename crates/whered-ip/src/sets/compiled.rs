@@ -5,15 +5,13 @@
 //!
 //! ```text
 //! blocks, smallest wins ──► elementary intervals ──┬─ IPv4 ──► wide tree, halves, or rank by /24
-//!  (prefixes and ranges)                           └─ IPv6 ──► wide tree, steps, or cells by bits
+//!  (prefixes and ranges)                           └─ IPv6 ──► wide tree, or steps
 //! ```
 //!
 //! Which of the IPv4 forms it is follows from the data alone; [`CompiledSet::explain`] says which
 //! and why. `docs/design/prefix-sets.md` has the measurements.
 //!
 //! Concurrency: never changes; any number of readers, no locks. Cost: see the forms.
-#![allow(unsafe_code, reason = "code for more than the baseline is entered behind its token")]
-
 use std::fmt;
 use std::net::IpAddr;
 
@@ -24,10 +22,9 @@ use super::intervals::{ANSWER_MAX, Intervals4, Intervals6};
 use super::rank::{self, Rank4};
 use super::steps::{self, Steps6};
 use super::sweep::{Intervals, NOTHING, Span};
-use crate::simd::{Compare, Scalar, WidePath, wide_path};
+use crate::simd::Compare;
 use crate::tables::{LANES, ask_ahead_all};
-#[cfg(target_arch = "x86_64")]
-use whered_simd::{Avx2, Avx512};
+use whered_simd::{Path, dispatch};
 
 /// From how many intervals on the table of upper halves pays: below, the tree has two levels.
 const HALVES_INTERVALS_MIN: usize = 17 * 16;
@@ -62,7 +59,7 @@ pub struct CompiledSet {
     blocks: usize,
     /// Why IPv4 has its form.
     reason: String,
-    path: WidePath,
+    path: Path,
 }
 
 enum Ipv4Form {
@@ -165,7 +162,7 @@ impl CompiledSet {
             CompiledForm::Halves => Ipv4Form::Halves(Halves4::build(&ipv4)),
             CompiledForm::Rank => Ipv4Form::Rank(Rank4::build(&ipv4)),
         };
-        CompiledSet { ipv4, ipv6, blocks, reason, path: wide_path() }
+        CompiledSet { ipv4, ipv6, blocks, reason, path: whered_simd::path() }
     }
 
     /// The form of the IPv4 part.
@@ -205,11 +202,11 @@ impl CompiledSet {
     #[must_use]
     pub fn explain(&self) -> String {
         let path = match self.path {
-            WidePath::Scalar => "scalar",
+            Path::Scalar => "scalar",
             #[cfg(target_arch = "x86_64")]
-            WidePath::Avx2(_) => "AVX2",
+            Path::Avx2(_) => "AVX2",
             #[cfg(target_arch = "x86_64")]
-            WidePath::Avx512(_) => "AVX-512",
+            Path::Avx512(_) => "AVX-512",
         };
         let reason = &self.reason;
         let ipv4 = match &self.ipv4 {
@@ -264,15 +261,11 @@ impl CompiledSet {
         {
             return answer;
         }
-        match self.path {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token says that the instructions are there.
-            WidePath::Avx512(processor) => unsafe { self.answer4_avx512(processor, address) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token says that the instructions are there.
-            WidePath::Avx2(processor) => unsafe { self.answer4_avx2(processor, address) },
-            WidePath::Scalar => self.answer4(Scalar, address),
-        }
+        dispatch!(
+            self.path,
+            [](set: &CompiledSet = self, address: u32 = address) -> u32,
+            |processor| set.answer4(processor, address)
+        )
     }
 
     /// Asks the memory for what a lookup of this IPv4 address reads first, where that is far: for
@@ -288,15 +281,11 @@ impl CompiledSet {
     #[inline]
     #[must_use]
     pub fn lookup6(&self, address: u128) -> u32 {
-        match self.path {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token says that the instructions are there.
-            WidePath::Avx512(processor) => unsafe { self.answer6_avx512(processor, address) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token says that the instructions are there.
-            WidePath::Avx2(processor) => unsafe { self.answer6_avx2(processor, address) },
-            WidePath::Scalar => self.ipv6.answer(Scalar, address),
-        }
+        dispatch!(
+            self.path,
+            [](set: &CompiledSet = self, address: u128 = address) -> u32,
+            |processor| set.ipv6.answer(processor, address)
+        )
     }
 
     /// Looks up many IPv4 addresses at once: `found[n]` becomes what `lookup4` says of
@@ -307,23 +296,18 @@ impl CompiledSet {
     /// When the two slices differ in length.
     pub fn lookup4_batch(&self, addresses: &[u32], found: &mut [u32]) {
         assert_eq!(addresses.len(), found.len(), "one answer an address");
-        match self.path {
-            // Compilers for AVX-512 gather what `told` says, which takes longer than loads.
+        let path = match self.path {
+            // The compiler turns the bits of the upper table into AVX-512 gathers, which take longer
+            // than loads.
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token says that the instructions are there, and those of AVX2 with them.
-            WidePath::Avx512(processor) if self.is_told() => unsafe {
-                self.answers4_avx2(processor.avx2(), addresses, found);
-            },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token says that the instructions are there.
-            WidePath::Avx512(processor) => unsafe {
-                self.answers4_avx512(processor, addresses, found);
-            },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token says that the instructions are there.
-            WidePath::Avx2(processor) => unsafe { self.answers4_avx2(processor, addresses, found) },
-            WidePath::Scalar => self.answers4(Scalar, addresses, found),
-        }
+            Path::Avx512(token) if self.is_told() => Path::Avx2(token.avx2()),
+            path => path,
+        };
+        dispatch!(
+            path,
+            [](set: &CompiledSet = self, addresses: &[u32] = addresses, found: &mut [u32] = found) -> (),
+            |processor| set.answers4(processor, addresses, found)
+        );
     }
 
     /// Looks up many IPv6 addresses at once, numbers or octets: `found[n]` becomes what `lookup6`
@@ -332,19 +316,13 @@ impl CompiledSet {
     /// # Panics
     ///
     /// When the two slices differ in length.
-    pub fn lookup6_batch(&self, addresses: &[impl Address6], found: &mut [u32]) {
+    pub fn lookup6_batch<A: Address6>(&self, addresses: &[A], found: &mut [u32]) {
         assert_eq!(addresses.len(), found.len(), "one answer an address");
-        match self.path {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token says that the instructions are there.
-            WidePath::Avx512(processor) => unsafe {
-                self.answers6_avx512(processor, addresses, found);
-            },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the token says that the instructions are there.
-            WidePath::Avx2(processor) => unsafe { self.answers6_avx2(processor, addresses, found) },
-            WidePath::Scalar => self.answers6(Scalar, addresses, found),
-        }
+        dispatch!(
+            self.path,
+            [A: Address6](set: &CompiledSet = self, addresses: &[A] = addresses, found: &mut [u32] = found) -> (),
+            |processor| set.answers6(processor, addresses, found)
+        );
     }
 
     /// Whether most upper halves tell the answer.
@@ -419,56 +397,6 @@ impl Ipv6Form {
         }
     }
 }
-
-/// One entry for each question and each processor beyond the baseline.
-macro_rules! entries {
-    ($processor:ty, $features:literal, $one4:ident, $one6:ident, $many4:ident, $many6:ident) => {
-        #[cfg(target_arch = "x86_64")]
-        impl CompiledSet {
-            #[target_feature(enable = $features)]
-            fn $one4(&self, processor: $processor, address: u32) -> u32 {
-                self.answer4(processor, address)
-            }
-
-            #[target_feature(enable = $features)]
-            fn $one6(&self, processor: $processor, address: u128) -> u32 {
-                self.ipv6.answer(processor, address)
-            }
-
-            #[target_feature(enable = $features)]
-            fn $many4(&self, processor: $processor, addresses: &[u32], found: &mut [u32]) {
-                self.answers4(processor, addresses, found);
-            }
-
-            #[target_feature(enable = $features)]
-            fn $many6(
-                &self,
-                processor: $processor,
-                addresses: &[impl Address6],
-                found: &mut [u32],
-            ) {
-                self.answers6(processor, addresses, found);
-            }
-        }
-    };
-}
-
-entries!(
-    Avx2,
-    "avx2,bmi1,bmi2,lzcnt,popcnt",
-    answer4_avx2,
-    answer6_avx2,
-    answers4_avx2,
-    answers6_avx2
-);
-entries!(
-    Avx512,
-    "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi1,bmi2,lzcnt,popcnt",
-    answer4_avx512,
-    answer6_avx512,
-    answers4_avx512,
-    answers6_avx512
-);
 
 /// The form that suits these intervals, and why.
 fn suited_form(intervals: &Intervals<u32>) -> (CompiledForm, String) {

@@ -1,7 +1,6 @@
 //! Elementary intervals in wide trees: the compiled form of lists, ranges and IPv6.
 //!
-//! For: IPv4 by 17-way lines of 32-bit boundaries; IPv6 by the upper 64 bits, in 9-way lines or (large
-//! sets) by `cells`, and, where boundaries differ in the lower ones only, by short sorted lists. Not for: overlaps
+//! For: IPv4 by 17-way lines of 32-bit boundaries; IPv6 by the upper 64 bits in 9-way lines, and, where boundaries differ in the lower ones only, by short sorted lists. Not for: overlaps
 //! (`sweep` has removed them).
 //!
 //! ```text
@@ -21,7 +20,6 @@
 use std::ops::Range;
 
 use super::address6::{Address6, uppers};
-use super::cells::Cells6;
 use super::rank::Answers as MarkedAnswers;
 use super::sweep::{Intervals, NOTHING};
 use crate::image::{Section, bytes_of, section};
@@ -159,19 +157,10 @@ impl Intervals4 {
     }
 }
 
-/// From how many boundaries on the table of the first 16 bits pays: below, the tree has three levels
-/// and is a fraction of the size.
-const CELLS_BOUNDARIES_MIN: usize = 8 * 81;
-
-/// The boundaries among the upper 64 bits.
-enum Ranks6 {
-    Tree(WideTree<[u64; 8]>),
-    Cells(Cells6),
-}
-
 /// IPv6.
 pub(super) struct Intervals6 {
-    ranks: Ranks6,
+    /// The boundaries among the upper 64 bits.
+    tree: WideTree<[u64; 8]>,
     answers: MarkedAnswers,
     /// Where each list of lower bits begins among `lows`; one more than there are lists.
     bounds: Section<u32>,
@@ -242,10 +231,7 @@ impl Intervals6 {
         let boundaries: Vec<u64> = tops[1..].iter().map(|(start, _)| *start).collect();
         let answers: Vec<u32> = tops.iter().map(|(_, answer)| *answer).collect();
         Intervals6 {
-            ranks: match boundaries.len() {
-                0..CELLS_BOUNDARIES_MIN => Ranks6::Tree(WideTree::build(boundaries.into_iter())),
-                _ => Ranks6::Cells(Cells6::build(&boundaries)),
-            },
+            tree: WideTree::build(boundaries.into_iter()),
             answers: MarkedAnswers::of(&answers),
             bounds: section(&bounds),
             lows: section(&lows),
@@ -255,11 +241,7 @@ impl Intervals6 {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let ranks = match &self.ranks {
-            Ranks6::Tree(tree) => tree.as_bytes().len(),
-            Ranks6::Cells(cells) => cells.memory_bytes(),
-        };
-        ranks
+        self.tree.as_bytes().len()
             + self.answers.memory_bytes()
             + bytes_of(&self.bounds).len()
             + bytes_of(&self.lows).len()
@@ -268,10 +250,7 @@ impl Intervals6 {
 
     /// How the boundaries are found, for people.
     pub(super) fn ways(&self) -> String {
-        match &self.ranks {
-            Ranks6::Tree(tree) => format!("a wide tree of {} levels of 9 ways", tree.depth()),
-            Ranks6::Cells(_) => "cells by leading bits".to_owned(),
-        }
+        format!("a wide tree of {} levels of 9 ways", self.tree.depth())
     }
 
     /// How many intervals there are.
@@ -287,10 +266,7 @@ impl Intervals6 {
     #[inline(always)]
     pub(super) fn answer(&self, processor: impl Compare, address: u128) -> u32 {
         let high = (address >> 64) as u64;
-        let rank = match &self.ranks {
-            Ranks6::Tree(tree) => tree.rank(processor, high),
-            Ranks6::Cells(cells) => cells.rank(processor, high),
-        };
+        let rank = self.tree.rank(processor, high);
         let answer = self.answers.get(rank as usize);
         if answer & DEEP == 0 { answer } else { self.deep(answer & !DEEP, address as u64) }
     }
@@ -317,10 +293,7 @@ impl Intervals6 {
         let highs = uppers(addresses);
         let mut ranks = [0; LANES];
         let count = addresses.len().min(LANES);
-        match &self.ranks {
-            Ranks6::Tree(tree) => tree.ranks(processor, &highs[..count], &mut ranks),
-            Ranks6::Cells(cells) => cells.ranks(processor, &highs[..count], &mut ranks),
-        }
+        self.tree.ranks(processor, &highs[..count], &mut ranks);
         for rank in &ranks[..count] {
             self.answers.warm(*rank as usize);
         }

@@ -9,7 +9,6 @@
 
 mod address6;
 mod block;
-mod cells;
 mod compiled;
 mod formats;
 mod halves;

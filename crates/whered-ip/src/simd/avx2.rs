@@ -31,13 +31,6 @@ pub(crate) fn dotted(_proof: Avx2, block: DottedBlock) -> Option<u32> {
     unsafe { read_dotted(block) }
 }
 
-/// The dotted quads of `texts`.
-#[allow(unsafe_code, reason = "calling code of an instruction set is unsafe by its nature")]
-pub(crate) fn dotted_batch(_proof: Avx2, texts: &[&[u8]], found: &mut [Option<u32>]) {
-    // SAFETY: the proof exists, so the processor has all features that it is compiled for.
-    unsafe { read_dotted_batch(texts, found) }
-}
-
 /// The dotted quads at `places` of `buffer`.
 #[allow(unsafe_code, reason = "calling code of an instruction set is unsafe by its nature")]
 pub(crate) fn dotted_batch_within(
@@ -56,13 +49,6 @@ pub(crate) fn dotted_batch_within(
 pub(crate) fn groups(_proof: Avx2, block: &GroupsBlock) -> Option<u128> {
     // SAFETY: the proof exists, so the processor has all features that it is compiled for.
     unsafe { read_groups(block) }
-}
-
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn read_dotted_batch(texts: &[&[u8]], found: &mut [Option<u32>]) {
-    for (text, found) in texts.iter().zip(found) {
-        *found = read_dotted(DottedBlock::of(text));
-    }
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]

@@ -90,30 +90,6 @@ pub fn parse6_within(buffer: &[u8], place: &Range<usize>) -> Option<u128> {
     groups_by_path(&GroupsBlock::within(buffer, place))
 }
 
-/// Many IPv4 addresses: `found[n]` becomes what [`parse4`] says of `texts[n]`.
-///
-/// # Panics
-///
-/// When the two slices differ in length.
-///
-/// ```
-/// let mut found = [None; 2];
-/// whered_ip::text::parse4_batch(&[b"0.0.0.1".as_slice(), b"1"], &mut found);
-/// assert_eq!(found, [Some(1), None]);
-/// ```
-pub fn parse4_batch(texts: &[&[u8]], found: &mut [Option<u32>]) {
-    assert_eq!(texts.len(), found.len(), "one answer a text");
-    match path() {
-        Path::Scalar => {
-            for (text, found) in texts.iter().zip(found) {
-                *found = DottedBlock::of(text).address();
-            }
-        }
-        #[cfg(target_arch = "x86_64")]
-        Path::Avx2(proof) => avx2::dotted_batch(proof, texts, found),
-    }
-}
-
 /// Many IPv4 addresses of one buffer: `found[n]` becomes what [`parse4`] says of the text at
 /// `places[n]`. A place outside of the buffer holds none.
 ///
@@ -136,30 +112,6 @@ pub fn parse4_batch_within(buffer: &[u8], places: &[Range<usize>], found: &mut [
         }
         #[cfg(target_arch = "x86_64")]
         Path::Avx2(proof) => avx2::dotted_batch_within(proof, buffer, places, found),
-    }
-}
-
-/// Many IPv6 addresses: `found[n]` becomes what [`parse6`] says of `texts[n]`.
-///
-/// # Panics
-///
-/// When the two slices differ in length.
-pub fn parse6_batch(texts: &[&[u8]], found: &mut [Option<u128>]) {
-    assert_eq!(texts.len(), found.len(), "one answer a text");
-    for (text, found) in texts.iter().zip(found) {
-        *found = parse6(text);
-    }
-}
-
-/// Many addresses of either family: `found[n]` becomes what [`parse`] says of `texts[n]`.
-///
-/// # Panics
-///
-/// When the two slices differ in length.
-pub fn parse_batch(texts: &[&[u8]], found: &mut [Option<IpAddr>]) {
-    assert_eq!(texts.len(), found.len(), "one answer a text");
-    for (text, found) in texts.iter().zip(found) {
-        *found = parse(text);
     }
 }
 

@@ -116,18 +116,6 @@ fn places_outside_of_the_buffer_hold_no_address() {
     }
 }
 
-#[test]
-fn batches_say_what_single_calls_say() {
-    let texts = [b"1.2.3.4".as_slice(), b"", b"::2", b"255.1.1.255", b"1.2.3.4.5", b"2001:db8::"];
-    let (mut four, mut six, mut any) = ([None; 6], [None; 6], [None; 6]);
-    parse4_batch(&texts, &mut four);
-    parse6_batch(&texts, &mut six);
-    parse_batch(&texts, &mut any);
-    assert_eq!(four, texts.map(parse4));
-    assert_eq!(six, texts.map(parse6));
-    assert_eq!(any, texts.map(parse));
-}
-
 /// An address as people, programs and mistakes write it.
 fn texts() -> impl Strategy<Value = Vec<u8>> {
     let dotted = any::<u32>().prop_map(|bits| Ipv4Addr::from_bits(bits).to_string());

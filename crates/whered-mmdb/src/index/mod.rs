@@ -130,7 +130,7 @@ impl From<Match> for Found {
 }
 
 impl From<Option<Match>> for Found {
-    #[inline]
+    #[inline(always)]
     fn from(found: Option<Match>) -> Found {
         found.map_or(Found::default(), Found::from)
     }
@@ -165,15 +165,7 @@ impl DatabaseIndex {
     #[must_use]
     #[inline(always)]
     pub fn lookup4(&self, address: u32) -> Found {
-        self.networks.lookup4_or_zero(address).into()
-    }
-
-    /// The same where all of it stands in its caller's code; `None` on machines whose code for it is
-    /// elsewhere. A function that calls nothing has nothing to save and restore.
-    #[must_use]
-    #[inline(always)]
-    pub fn lookup4_inlined(&self, address: u32) -> Option<Found> {
-        self.networks.lookup4_or_zero_inlined(address).map(Found::from)
+        self.networks.lookup4(address).into()
     }
 
     /// What an IPv6 address has, given as a number.

@@ -246,11 +246,6 @@ impl Live {
         Live { base: Arc::new(base), ..self.clone() }
     }
 
-    /// How many slots the base has; inserted rules have the slots behind.
-    pub fn base_slots(&self) -> usize {
-        self.base.ids.len()
-    }
-
     /// What the forms take: the base's, the one for what deletions uncover, the overlay's.
     pub fn memory_bytes(&self) -> usize {
         let overlay = self.overlay.as_ref().map_or(0, |overlay| overlay.memory_bytes());

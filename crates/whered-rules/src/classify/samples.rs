@@ -81,11 +81,6 @@ impl<'a> Samples<'a> {
         debug_assert!(self.rules.family() == Family::V4);
         narrowed(&self.with_late().0)
     }
-
-    /// The next packet of an IPv6 ruleset.
-    pub fn packet6(&mut self) -> Packet6 {
-        self.with_late().0
-    }
 }
 
 /// A packet with addresses of 32 bits as one of IPv4.
