@@ -1,54 +1,57 @@
-//! Many queries at once: every wait for memory is shared by the batch.
+//! Answers many queries at once, so that the batch waits for memory once and not each query.
 //!
 //! Not for: what a reply says (`answer.rs`, which is the same code for one query).
 //!
 //! ```text
-//! all queries: names lowered and hashed, zones found
-//! all in reversed zones: told to who knows the addresses
-//! all at pools:            told to who chooses
-//! all in large zones:  ask for the slots ─► read them, ask for the blocks ─► ask for the glue
-//! each: usual.rs, and what that leaves alone: answer.rs; they find everything in the cache
+//! parse        each query: the question's name, lower-cased
+//! find_zones   each query: hash the name, find its zone; in a large zone prefetch the name's slot
+//! prefetch     large zones: read the slots, prefetch the nodes, prefetch their glue
+//!              reversed zones: pass the addresses to `Synthesise::prefetch`
+//!              pools: pass the clients to `Chooser::prefetch`
+//! answer       each query: the fast path, else the slow path (answer.rs)
+//! rate_limit   each query: send the answer, drop it, or truncate it
 //! ```
 //!
-//! A slot and a block are two dependent reads of memory, of about 100 ns each; in a batch of 32
-//! they cost what the widest stage costs, once. Small zones skip the stages between.
-//! At the same time: one [`Workspace`] for each thread. Cost: no allocation.
+//! The stages pass one array of [`Slot`]s, one for each query. A slot of a zone and a node are two
+//! dependent reads of memory, of about 100 ns each; a batch of 32 waits for each stage once. Small zones
+//! stay in the cache and skip the prefetches.
+//! Concurrency: one [`Workspace`] for each thread. Cost: no allocation.
 #![deny(clippy::indexing_slicing)]
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use crate::answer::{Choice, Chooser, Client, Context, Outcome, answer_request, answer_truncated};
+use crate::fast_path::FastQuery;
 use crate::limit::{RateLimit, RateLimiter, Verdict};
 use crate::lower::LowerName;
 use crate::request::{HEADER_SIZE, Request};
 use crate::reversed::{Reversed, Synthesise};
-use crate::usual::Usual;
 use crate::zone::{NodeRef, Zone};
 use crate::zones::Zones;
 
-/// How many queries are taken together; more are taken in turns.
+/// How many queries one batch has at most; more queries become several batches.
 pub const BATCH_SIZE: usize = 32;
 
 /// One query of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
-    /// What was received.
+    /// The received bytes.
     pub bytes: &'a [u8],
-    /// Who sent it.
+    /// The sender's address.
     pub source: IpAddr,
 }
 
-/// Where a batch's answers go.
+/// Receives a batch's answers.
 pub trait Answers {
-    /// The room for the answer to query `index`. What does not fit is truncated (TC) as for a
-    /// client that takes no more; with less than 600 bytes even a question may be cut off.
+    /// The buffer for the answer to query `index`, the same at each call. An answer that does not fit is
+    /// truncated (TC) as for a client with a small limit; below 600 bytes the question may be cut as well.
     fn room(&mut self, index: usize) -> &mut [u8];
 
-    /// What became of query `index`: the first `size_bytes` of its room are to be sent, if any.
+    /// Reports query `index`: the first `size_bytes` of its buffer are sent, if any.
     fn answered(&mut self, index: usize, size_bytes: usize, outcome: Outcome);
 }
 
-/// The memory that batches are worked on in, and the rate limit of its thread.
+/// The memory of a thread's batches, and the thread's rate limit.
 pub struct Workspace {
     names: Box<[LowerName]>,
     target: Box<LowerName>,
@@ -56,14 +59,14 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Without a limit on rates.
+    /// A workspace without a rate limit.
     #[must_use]
     pub fn new() -> Workspace {
         let names = vec![LowerName::root(); BATCH_SIZE].into_boxed_slice();
         Workspace { names, target: Box::new(LowerName::root()), limiter: None }
     }
 
-    /// Limits how many alike answers a client network gets from this workspace.
+    /// Limits how many similar answers this workspace gives to a client network.
     #[must_use]
     pub fn with_rate_limit(mut self, limit: RateLimit) -> Workspace {
         self.limiter = Some(RateLimiter::new(limit));
@@ -83,8 +86,8 @@ impl std::fmt::Debug for Workspace {
     }
 }
 
-/// Answers queries as [`answer`](crate::answer) does each of them. Of the context, the source is
-/// that of each query instead; `now_millis` is any clock that goes forward, for the rate limit.
+/// Answers queries as [`answer`](crate::answer) answers each of them. The source of each query replaces that
+/// of the context. `now_millis` is any monotonic clock, for the rate limit.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -123,55 +126,37 @@ pub fn answer_batch(
     workspace: &mut Workspace,
     out: &mut impl Answers,
 ) {
-    for (turn, queries) in queries.chunks(BATCH_SIZE).enumerate() {
-        let first = turn * BATCH_SIZE;
-        let mut asked = [Asked::NOTHING; BATCH_SIZE];
-        for ((query, asked), name) in queries.iter().zip(&mut asked).zip(&mut workspace.names) {
-            *asked = Asked::read(query.bytes, name);
-        }
-        for (asked, name) in asked.iter_mut().zip(&mut workspace.names).take(queries.len()) {
-            asked.find_zone(zones, name);
-        }
-        if zones.has_large() {
-            prefetch(zones, &asked, &workspace.names);
-        }
-        if zones.has_reversed()
-            && let Some(source) = context.synthesise
-        {
-            prefetch_addresses(zones, source, &asked, &workspace.names);
-        }
-        if let Some(chooser) = context.chooser {
-            prefetch_choices(zones, chooser, queries, &asked, &workspace.names);
-        }
-        let items = queries.iter().zip(&asked).zip(&mut workspace.names);
-        for (index, ((query, asked), name)) in items.enumerate() {
-            let index = first + index;
+    for (batch, queries) in queries.chunks(BATCH_SIZE).enumerate() {
+        let mut slots = [Slot::EMPTY; BATCH_SIZE];
+        parse(queries, &mut slots, &mut workspace.names);
+        find_zones(zones, &mut slots, &mut workspace.names, queries.len());
+        prefetch(zones, context, queries, &slots, &workspace.names);
+        let items = queries.iter().zip(&slots).zip(&mut workspace.names);
+        for (index, ((query, slot), name)) in items.enumerate() {
+            let index = batch * BATCH_SIZE + index;
             let room = out.room(index);
-            let (mut size, outcome) = match asked.answer(zones, query, context, name, room) {
+            let (size, outcome) = match slot.answer(zones, query, context, name, room) {
                 Some(answer) => answer,
                 None => {
                     let names = [&mut *name, &mut workspace.target];
-                    answer_unusual(zones, query, context, choose, names, room)
+                    answer_slowly(zones, query, context, choose, names, room)
                 }
             };
-            if let Some(limiter) = &mut workspace.limiter
-                && size > 0
-            {
-                let alike = alike(zones, name, &outcome);
-                match limiter.judge(query.source, alike, &outcome, now_millis) {
-                    Verdict::Send => {}
-                    Verdict::Drop => size = 0,
-                    Verdict::Slip => size = slip(query, context, name, &outcome, room),
+            let size = match &mut workspace.limiter {
+                Some(limiter) if size > 0 => {
+                    let limited = Limited { zones, query, context, outcome: &outcome, now_millis };
+                    limited.rate_limit(limiter, name, size, room)
                 }
-            }
+                _ => size,
+            };
             out.answered(index, size, outcome);
         }
     }
 }
 
-/// What the first look at a query tells.
+/// The state of one query between stages.
 #[derive(Clone, Copy)]
-struct Asked {
+struct Slot {
     /// The size of the question's name; 0 when there is none that belongs to a zone.
     name_length: u8,
     /// How many labels the zone's origin has.
@@ -179,17 +164,48 @@ struct Asked {
     zone: u32,
 }
 
-impl Asked {
-    const NOTHING: Asked = Asked { name_length: 0, apex_labels: 0, zone: 0 };
-
-    /// Reads the question's name.
-    #[inline(always)]
-    fn read(query: &[u8], name: &mut LowerName) -> Asked {
-        let length = query.get(HEADER_SIZE..).and_then(|question| name.read_bytes(question));
-        Asked { name_length: length.unwrap_or(0) as u8, ..Asked::NOTHING }
+/// Reads the questions' names.
+#[inline(always)]
+fn parse(queries: &[Query<'_>], slots: &mut [Slot], names: &mut [LowerName]) {
+    for ((query, slot), name) in queries.iter().zip(slots).zip(names) {
+        let length = query.bytes.get(HEADER_SIZE..).and_then(|question| name.read_bytes(question));
+        *slot = Slot { name_length: length.unwrap_or(0) as u8, ..Slot::EMPTY };
     }
+}
 
-    /// Finds the name's zone and asks for what will be read first.
+/// Finds the names' zones, and prefetches the first reads of large ones.
+#[inline(always)]
+fn find_zones(zones: &Zones, slots: &mut [Slot], names: &mut [LowerName], count: usize) {
+    for (slot, name) in slots.iter_mut().zip(names).take(count) {
+        slot.find_zone(zones, name);
+    }
+}
+
+/// Prefetches what the answers will read.
+#[inline(always)]
+fn prefetch(
+    zones: &Zones,
+    context: &Context<'_>,
+    queries: &[Query<'_>],
+    slots: &[Slot],
+    names: &[LowerName],
+) {
+    if zones.has_large() {
+        prefetch_nodes(zones, slots, names);
+    }
+    if zones.has_reversed()
+        && let Some(source) = context.synthesise
+    {
+        prefetch_addresses(zones, source, slots, names);
+    }
+    if let Some(chooser) = context.chooser {
+        prefetch_choices(zones, chooser, queries, slots, names);
+    }
+}
+
+impl Slot {
+    const EMPTY: Slot = Slot { name_length: 0, apex_labels: 0, zone: 0 };
+
     #[inline(always)]
     fn find_zone(&mut self, zones: &Zones, name: &mut LowerName) {
         if self.name_length == 0 {
@@ -197,7 +213,7 @@ impl Asked {
         }
         name.hash();
         let Some((zone, labels)) = zones.zone_around(name) else {
-            *self = Asked::NOTHING;
+            *self = Slot::EMPTY;
             return;
         };
         (self.zone, self.apex_labels) = (zone, labels as u8);
@@ -207,7 +223,7 @@ impl Asked {
         }
     }
 
-    /// The answer to a usual query.
+    /// Answers on the fast path; `None` if the query needs the slow path.
     #[inline(always)]
     fn answer(
         self,
@@ -220,15 +236,15 @@ impl Asked {
         if self.name_length == 0 {
             return None;
         }
-        let usual = Usual::read(query.bytes, self.name_length.into())?;
+        let fast = FastQuery::parse(query.bytes, self.name_length.into())?;
         let located = zones.locate_in(self.zone, self.apex_labels.into(), name);
-        usual.answer(zones, name, &located, context, room)
+        fast.answer(zones, name, &located, context, room)
     }
 }
 
-/// Any answer to any query.
+/// The slow path, which answers every query.
 #[inline(never)]
-fn answer_unusual(
+fn answer_slowly(
     zones: &Zones,
     query: &Query<'_>,
     context: &Context<'_>,
@@ -244,45 +260,66 @@ fn answer_unusual(
     answer_request(zones, &request, &context, choose, [name, target], room)
 }
 
-/// The answer that says to ask again by TCP.
-#[cold]
-fn slip(
-    query: &Query<'_>,
-    context: &Context<'_>,
-    name: &mut LowerName,
-    outcome: &Outcome,
-    room: &mut [u8],
-) -> usize {
-    let Outcome::Answered { rcode, .. } = *outcome else { return 0 };
-    let mut request = Request::EMPTY;
-    if !request.read(query.bytes, name) {
-        return 0;
-    }
-    let context = Context { source: query.source, ..*context };
-    answer_truncated(&request, &context, rcode, room)
+/// An answer that the rate limit applies to.
+struct Limited<'a> {
+    zones: &'a Zones,
+    query: &'a Query<'a>,
+    context: &'a Context<'a>,
+    outcome: &'a Outcome,
+    now_millis: u64,
 }
 
-/// What makes answers alike: the name that exists, or the zone of one that does not.
-fn alike(zones: &Zones, name: &LowerName, outcome: &Outcome) -> u64 {
-    match outcome {
-        Outcome::Answered { rcode, zone: Some(zone), .. } if rcode.0 != 0 => {
-            let zone = zones.zone_at(*zone as u32);
-            zone.lower_origin().len() as u64 ^ u64::from(zone.serial()) << 8
+impl Limited<'_> {
+    /// Applies the limit to an answer of `size` bytes in `room`; returns the size that is sent.
+    #[inline(always)]
+    fn rate_limit(
+        &self,
+        limiter: &mut RateLimiter,
+        name: &mut LowerName,
+        size: usize,
+        room: &mut [u8],
+    ) -> usize {
+        match limiter.judge(self.query.source, self.subject(name), self.outcome, self.now_millis) {
+            Verdict::Send => size,
+            Verdict::Drop => 0,
+            Verdict::Slip => self.truncate(name, room),
         }
-        Outcome::Answered { zone: Some(_), .. } => name.hash_of(name.label_count()),
-        _ => 0,
+    }
+
+    /// What counts as one subject for the limit: the name that exists, or the zone of one that does not.
+    fn subject(&self, name: &LowerName) -> u64 {
+        match self.outcome {
+            Outcome::Answered { rcode, zone: Some(zone), .. } if rcode.0 != 0 => {
+                let zone = self.zones.zone_at(*zone as u32);
+                zone.lower_origin().len() as u64 ^ u64::from(zone.serial()) << 8
+            }
+            Outcome::Answered { zone: Some(_), .. } => name.hash_of(name.label_count()),
+            _ => 0,
+        }
+    }
+
+    /// Writes the truncated answer, which makes the client ask again by TCP.
+    #[cold]
+    fn truncate(&self, name: &mut LowerName, room: &mut [u8]) -> usize {
+        let Outcome::Answered { rcode, .. } = *self.outcome else { return 0 };
+        let mut request = Request::EMPTY;
+        if !request.read(self.query.bytes, name) {
+            return 0;
+        }
+        let context = Context { source: self.query.source, ..*self.context };
+        answer_truncated(&request, &context, rcode, room)
     }
 }
 
-/// Asks for the memory that the answers will read, stage by stage over the whole batch. The slots
-/// have been asked for.
-fn prefetch(zones: &Zones, asked: &[Asked], names: &[LowerName]) {
+/// Prefetches nodes and glue of large zones, in two stages over the whole batch. `find_zones` prefetched
+/// the zones' slots.
+fn prefetch_nodes(zones: &Zones, slots: &[Slot], names: &[LowerName]) {
     let mut nodes: [Option<(&Zone, NodeRef)>; BATCH_SIZE] = [None; BATCH_SIZE];
-    for ((asked, name), node) in asked.iter().zip(names).zip(&mut nodes) {
-        if asked.name_length > 0 {
-            let zone = zones.zone_at(asked.zone);
+    for ((slot, name), node) in slots.iter().zip(names).zip(&mut nodes) {
+        if slot.name_length > 0 {
+            let zone = zones.zone_at(slot.zone);
             if zone.is_large() {
-                let found = zone.prefetch_node(name, asked.apex_labels.into());
+                let found = zone.prefetch_node(name, slot.apex_labels.into());
                 *node = found.map(|node| (zone, node));
             }
         }
@@ -292,49 +329,44 @@ fn prefetch(zones: &Zones, asked: &[Asked], names: &[LowerName]) {
     }
 }
 
-/// Tells who knows the addresses of reversed zones which ones are asked about.
+/// Passes the addresses that queries ask reversed zones for to their source.
 #[inline(never)]
-fn prefetch_addresses(
-    zones: &Zones,
-    source: &dyn Synthesise,
-    asked: &[Asked],
-    names: &[LowerName],
-) {
+fn prefetch_addresses(zones: &Zones, source: &dyn Synthesise, slots: &[Slot], names: &[LowerName]) {
     let mut addresses = [(0, IpAddr::V4(Ipv4Addr::UNSPECIFIED)); BATCH_SIZE];
     let mut count = 0;
-    for (asked, name) in asked.iter().zip(names) {
-        if asked.name_length == 0 || !zones.is_reversed(asked.zone) {
+    for (slot, name) in slots.iter().zip(names) {
+        if slot.name_length == 0 || !zones.is_reversed(slot.zone) {
             continue;
         }
-        let labels = name.as_wire().get(..name.start_of(asked.apex_labels.into()));
+        let labels = name.as_wire().get(..name.start_of(slot.apex_labels.into()));
         let address = labels.and_then(Reversed::read).and_then(|reversed| reversed.address);
-        if let Some((address, place)) = address.zip(addresses.get_mut(count)) {
-            *place = (asked.zone as usize, address);
+        if let Some((address, entry)) = address.zip(addresses.get_mut(count)) {
+            *entry = (slot.zone as usize, address);
             count += 1;
         }
     }
     source.prefetch(addresses.get(..count).unwrap_or_default());
 }
 
-/// Tells who chooses which clients ask for which pools.
+/// Passes the pools that queries ask for, with their clients, to the chooser.
 #[inline(never)]
 fn prefetch_choices(
     zones: &Zones,
     chooser: &dyn Chooser,
     queries: &[Query<'_>],
-    asked: &[Asked],
+    slots: &[Slot],
     names: &[LowerName],
 ) {
     let mut clients = [(0, IpAddr::V4(Ipv4Addr::UNSPECIFIED)); BATCH_SIZE];
     let mut count = 0;
-    for ((query, asked), name) in queries.iter().zip(asked).zip(names) {
-        if asked.name_length == 0 {
+    for ((query, slot), name) in queries.iter().zip(slots).zip(names) {
+        if slot.name_length == 0 {
             continue;
         }
-        let pool = zones.pool_of(asked.zone, name);
-        if let Some((pool, place)) = pool.zip(clients.get_mut(count)) {
-            let told = subnet_at(query.bytes, HEADER_SIZE + usize::from(asked.name_length) + 4);
-            *place = (pool, told.unwrap_or_else(|| query.source.to_canonical()));
+        let pool = zones.pool_of(slot.zone, name);
+        if let Some((pool, client)) = pool.zip(clients.get_mut(count)) {
+            let subnet = subnet_at(query.bytes, HEADER_SIZE + usize::from(slot.name_length) + 4);
+            *client = (pool, subnet.unwrap_or_else(|| query.source.to_canonical()));
             count += 1;
         }
     }
@@ -343,18 +375,18 @@ fn prefetch_choices(
     }
 }
 
-/// The client subnet where it is the first option of an OPT that stands here, as resolvers send it;
-/// whoever sends it otherwise only waits longer.
+/// The client subnet if it is the first option of an OPT record at this offset, as resolvers send it. A
+/// query with another layout gets its answer without the prefetch.
 #[inline]
-fn subnet_at(query: &[u8], place: usize) -> Option<IpAddr> {
-    let (opt, rest) = query.get(place..)?.split_first_chunk::<11>()?;
+fn subnet_at(query: &[u8], offset: usize) -> Option<IpAddr> {
+    let (opt, rest) = query.get(offset..)?.split_first_chunk::<11>()?;
     let (head, rest) = rest.split_first_chunk::<8>()?;
     let ([0, 0, 41, ..], &[0, 8, _, length, 0, family @ 1..=2, _, _]) = (opt, head) else {
         return None;
     };
-    let told = rest.get(..usize::from(length.checked_sub(4)?))?;
+    let subnet = rest.get(..usize::from(length.checked_sub(4)?))?;
     let mut octets = [0; 16];
-    octets.get_mut(..told.len())?.copy_from_slice(told);
+    octets.get_mut(..subnet.len())?.copy_from_slice(subnet);
     let [a, b, c, d, ..] = octets;
     Some(if family == 1 { [a, b, c, d].into() } else { octets.into() })
 }
@@ -372,10 +404,10 @@ mod tests {
             let client: IpAddr = text.parse().expect("an address");
             let query = message::Query::new(&name, RecordType::A).client_subnet(client, length);
             let query = query.build();
-            let place = HEADER_SIZE + "www.example".len() + 2 + 4;
-            assert_eq!(subnet_at(&query, place), Some(client), "{text}");
+            let offset = HEADER_SIZE + "www.example".len() + 2 + 4;
+            assert_eq!(subnet_at(&query, offset), Some(client), "{text}");
             for short in 0..query.len() {
-                assert_eq!(subnet_at(&query[..short], place), None, "{text} cut at {short}");
+                assert_eq!(subnet_at(&query[..short], offset), None, "{text} cut at {short}");
             }
         }
     }

@@ -21,6 +21,7 @@ mod challenges;
 mod code;
 mod cookie;
 mod ecs;
+mod fast_path;
 mod limit;
 mod lower;
 pub mod message;
@@ -30,7 +31,6 @@ mod reply;
 mod request;
 mod resolve;
 mod reversed;
-mod usual;
 mod zone;
 mod zones;
 

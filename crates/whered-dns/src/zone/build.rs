@@ -48,7 +48,7 @@ pub(super) fn build(mut draft: Draft, end: &Place) -> Result<Zone, ZoneError> {
         by_depth[usize::from(owner.depth)] += 1;
     }
     let most = (1..128).rev().max_by_key(|&depth| by_depth[depth]).unwrap_or(1);
-    let parts = Parts { arena, index, apex: nodes[0], usual_depth: most as u8 };
+    let parts = Parts { arena, index, apex: nodes[0], common_depth: most as u8 };
     let lower_origin = draft.lower_origin().as_wire().into();
     let name_count = owners.len();
     Ok(Zone {

@@ -85,7 +85,7 @@ struct Parts {
     index: NameIndex,
     apex: NodeRef,
     /// How many labels below the apex most owners are.
-    usual_depth: u8,
+    common_depth: u8,
 }
 
 impl Zone {
@@ -210,7 +210,7 @@ impl Zone {
     #[inline(always)]
     pub(crate) fn closest(&self, name: &LowerName, apex_labels: usize) -> (Node<'_>, usize) {
         let below = name.label_count() - apex_labels;
-        let first = below.min(self.parts.usual_depth.into());
+        let first = below.min(self.parts.common_depth.into());
         let mut depth = first;
         let mut found = loop {
             if depth == 0 {
@@ -297,7 +297,7 @@ impl Zone {
     #[inline]
     fn first_labels(&self, name: &LowerName, apex_labels: usize) -> usize {
         let below = name.label_count() - apex_labels;
-        apex_labels + below.min(self.parts.usual_depth.into())
+        apex_labels + below.min(self.parts.common_depth.into())
     }
 
     /// Whether lookups wait for memory rather than for a cache.
