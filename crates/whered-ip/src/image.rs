@@ -154,7 +154,7 @@ impl<T: Plain> Deref for Section<T> {
 }
 
 impl<T: Plain> Section<T> {
-    /// Asks for the cache line of an item, to be read soon. A place outside does no harm.
+    /// Prefetches the cache line of an item. An index out of bounds does no harm.
     #[inline(always)]
     pub fn prefetch(&self, place: usize) {
         crate::simd::prefetch(self, place);
@@ -219,7 +219,7 @@ impl Pages {
         if alignment == HUGE_PAGE_BYTES {
             ask_for_huge_pages(start, kept);
         }
-        // SAFETY: at least so many octets were allocated at `start`; nobody sees what is behind.
+        // SAFETY: at least that many octets were allocated at `start`; nobody sees what is behind.
         unsafe { start.write_bytes(0, size_bytes) };
         Pages { start, layout, size_bytes }
     }

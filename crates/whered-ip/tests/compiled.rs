@@ -1,4 +1,4 @@
-//! The compiled index against the oracle, singly and in batches.
+//! The compiled index against the oracle, one at a time and in batches.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -45,7 +45,7 @@ fn expected(map: &NaiveMap<u32>, address: IpAddr) -> Option<Match> {
     Some(Match { value: *value, length_bits: prefix.length_bits() })
 }
 
-/// Compares an index with a map, for all probes, singly and in batches.
+/// Compares an index with a map, for all probes, one at a time and in batches.
 fn compare(index: &PrefixIndex, addresses: &[IpAddr], expected: impl Fn(IpAddr) -> Option<Match>) {
     let (mut four, mut six) = (Vec::new(), Vec::new());
     for address in addresses {

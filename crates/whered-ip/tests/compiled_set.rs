@@ -1,4 +1,4 @@
-//! Compiled sets against a scan over all blocks: every shape of set, singly and in batches, on the
+//! Compiled sets against a scan over all blocks: every shape of set, one at a time and in batches, on the
 //! path of this process (`WHERED_SIMD` forces one; `make simd` runs all).
 
 use std::collections::HashMap;
@@ -67,7 +67,7 @@ fn edges(blocks: &[(Block, u32)]) -> (Vec<u32>, Vec<u128>) {
     (fours, sixes)
 }
 
-/// Singly and in batches, what `expected` says.
+/// One at a time and in batches, answers are those of `expected`.
 fn check4(set: &CompiledSet, addresses: &[u32], expected: impl Fn(u32) -> u32) {
     let mut found = vec![u32::MAX; addresses.len()];
     set.lookup4_batch(addresses, &mut found);
@@ -97,7 +97,7 @@ fn check_against_scan(blocks: &[(Block, u32)], random: &mut Random, more: usize)
         let near = sixes.get(random.below(1 + sixes.len() as u64) as usize).copied().unwrap_or(0);
         sixes.push(near ^ u128::from(random.next()) >> random.below(64));
     }
-    let forms = [CompiledForm::Intervals, CompiledForm::Halves, CompiledForm::Rank].map(Some);
+    let forms = [CompiledForm::Intervals, CompiledForm::UpperTable, CompiledForm::Rank].map(Some);
     for form in forms.into_iter().chain([None]) {
         let set = CompiledSet::build_as(form, blocks.iter().copied());
         check4(&set, &fours, |address| scan(blocks, v4(address)));
@@ -146,7 +146,7 @@ fn lists_of_every_length_in_one_neighbourhood_answer_as_a_scan_does() {
     {
         let hosts = (0..before).chain((0..count).map(|n| 0x0a01_0000 + n * 13));
         let blocks: Vec<_> = hosts.zip(1..).map(|(host, n)| (v4_prefix(host, 32), n)).collect();
-        let set = CompiledSet::build_as(Some(CompiledForm::Halves), blocks.iter().copied());
+        let set = CompiledSet::build_as(Some(CompiledForm::UpperTable), blocks.iter().copied());
         let addresses: Vec<u32> = (0..40_000).map(|n| 0x0a01_0000 - 200 + n).collect();
         let expected = |address: u32| {
             let place = blocks.binary_search_by_key(&v4(address), |(block, _)| block.first());
@@ -213,7 +213,7 @@ fn check_against_map(map: &NaiveMap<u32>, fours: &[u32], sixes: &[u128]) {
     let asked = fours.iter().map(|four| v4(*four)).chain(sixes.iter().map(|six| v6(*six)));
     let answers: HashMap<IpAddr, u32> = asked.map(|address| (address, answer(address))).collect();
     let longest = |address| answers[&address];
-    for form in [CompiledForm::Intervals, CompiledForm::Halves, CompiledForm::Rank] {
+    for form in [CompiledForm::Intervals, CompiledForm::UpperTable, CompiledForm::Rank] {
         let set = CompiledSet::build_as(Some(form), blocks());
         check4(&set, fours, |address| longest(v4(address)));
         check6(&set, sixes, |address| longest(v6(address)));
@@ -263,7 +263,7 @@ fn a_large_table_answers_as_the_oracle_does_after_updates_too() {
 #[test]
 fn the_form_follows_from_the_data_and_is_explained() {
     let list = CompiledSet::members((0..1000_u32).map(|n| v4_prefix(n << 12, 32)));
-    assert_eq!(list.form(), CompiledForm::Halves);
+    assert_eq!(list.form(), CompiledForm::UpperTable);
     assert!(list.explain().contains("2000 intervals by upper half"), "{}", list.explain());
     let few = CompiledSet::members((0..100_u32).map(|n| v4_prefix(n << 12, 32)));
     assert_eq!(few.form(), CompiledForm::Intervals);

@@ -152,7 +152,7 @@ fn full_table(options: &Options) -> Result<Table, String> {
     let prefixes = sets::full_table(950_000, options.seed);
     let routes: Vec<_> = with_hops(&prefixes, 30_000, options.seed);
     let (mut engines, note) = ours::compiled4(&routes, None);
-    engines.extend(ours::compiled4(&routes, Some(CompiledForm::Halves)).0);
+    engines.extend(ours::compiled4(&routes, Some(CompiledForm::UpperTable)).0);
     #[cfg(feature = "dpdk")]
     {
         engines.push(rivals::fib(&routes, 1, false)?);

@@ -32,8 +32,8 @@ use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use super::flatten::{FirstTable, Flat};
-use super::next::Next;
 use super::node::{BEHIND_WORDS, NodePool, lines_of_step, place_of_step, slot_at, step};
+use super::prefetch::Prefetch;
 use super::slot::Slot;
 use super::{IndexForm, LANES};
 use crate::image::{Image, Section, bytes_of};
@@ -112,16 +112,16 @@ impl Ipv4Table {
         Slot(self.first.get(cell_of(address)).copied().unwrap_or(NO_SLOT))
     }
 
-    /// The answers' slots for at most [`LANES`] addresses, in stages: what a stage reads was asked
-    /// for by the stage before, for all lanes, so that the waits overlap. What a slot leads to is asked
-    /// for as soon as the slot is known.
+    /// The answers' slots for at most [`LANES`] addresses, in stages. Each stage prefetches what the next
+    /// one reads, for all lanes, so that the waits overlap. What a slot leads to is prefetched as soon as the
+    /// slot is known.
     #[inline(always)]
     pub(super) fn slots_of_lanes(
         &self,
         processor: impl Processor,
         addresses: &[u32],
         slots: &mut [Slot; LANES],
-        next: impl Next,
+        next: impl Prefetch,
     ) {
         match self.form {
             IndexForm::Compact => self.compact_of_lanes(processor, addresses, slots, next),
@@ -131,7 +131,7 @@ impl Ipv4Table {
                 }
                 for (slot, address) in slots.iter_mut().zip(addresses) {
                     *slot = self.cell(*address);
-                    next.ask(&self.nodes, *slot);
+                    next.prefetch(&self.nodes, *slot);
                 }
             }
         }
@@ -144,7 +144,7 @@ impl Ipv4Table {
             }
             for lane in going {
                 slots[lane] = slot_at(&self.nodes, places[lane]);
-                next.ask(&self.nodes, slots[lane]);
+                next.prefetch(&self.nodes, slots[lane]);
             }
         }
     }
@@ -156,9 +156,9 @@ impl Ipv4Table {
         processor: impl Processor,
         addresses: &[u32],
         slots: &mut [Slot; LANES],
-        next: impl Next,
+        next: impl Prefetch,
     ) {
-        // The roots are near enough to be read without having been asked for.
+        // The roots stay in a near cache and need no prefetch.
         let mut roots = [Slot::NOTHING; LANES];
         for (root, address) in roots.iter_mut().zip(addresses) {
             *root = self.root(*address);
@@ -174,7 +174,7 @@ impl Ipv4Table {
         for ((slot, root), place) in slots.iter_mut().zip(&roots).zip(&places).take(addresses.len())
         {
             *slot = select_unpredictable(root.is_child(), slot_at(&self.nodes, *place), *root);
-            next.ask(&self.nodes, *slot);
+            next.prefetch(&self.nodes, *slot);
         }
     }
 

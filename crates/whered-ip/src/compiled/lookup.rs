@@ -14,7 +14,7 @@ use std::net::IpAddr;
 
 #[cfg(target_arch = "x86_64")]
 use super::ipv6::Head;
-use super::next::{Items, Next, Node};
+use super::prefetch::{Items, Node, Prefetch};
 use super::slot::{Answer, Slot};
 use super::{LANES, Match, PrefixIndex};
 #[cfg(target_arch = "x86_64")]
@@ -71,7 +71,7 @@ impl PrefixIndex {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
     fn slot6_avx2(&self, processor: Avx2, address: u128) -> Slot {
-        let slot = self.ipv6.slot_if_divided(processor, address);
+        let slot = self.ipv6.slot_if_split(processor, address);
         // By itself, so that what most addresses need is short.
         slot.unwrap_or_else(|head| self.slot6_of_others_avx2(processor, address, head))
     }
@@ -98,8 +98,8 @@ impl PrefixIndex {
         });
     }
 
-    /// The same, and asks for the items of the values on the way: what lies in the first cache line
-    /// of an item will not be waited for (of values below 2^23; others' are not asked for).
+    /// Like [`lookup4_batch`](Self::lookup4_batch), and prefetches the first cache line of each value's item.
+    /// Values of 2^23 and more get no prefetch.
     ///
     /// # Panics
     ///
@@ -150,7 +150,7 @@ impl PrefixIndex {
         }
     }
 
-    fn slots4(&self, addresses: &[u32], slots: &mut [Slot; LANES], next: impl Next) {
+    fn slots4(&self, addresses: &[u32], slots: &mut [Slot; LANES], next: impl Prefetch) {
         match self.path {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the token says that the instructions are there.
@@ -175,7 +175,7 @@ impl PrefixIndex {
         processor: Avx2,
         addresses: &[u32],
         slots: &mut [Slot; LANES],
-        next: impl Next,
+        next: impl Prefetch,
     ) {
         self.ipv4.slots_of_lanes(processor, addresses, slots, next);
     }
@@ -223,7 +223,7 @@ impl PrefixIndex {
         }
     }
 
-    /// The match of an address whose IPv4 address stands behind so many bits.
+    /// The match of an address whose IPv4 address begins behind `before` bits.
     #[inline(never)]
     fn match_of_alias(&self, address: u128, before: u8) -> Option<Match> {
         let found = self.lookup4(behind(address, before))?;

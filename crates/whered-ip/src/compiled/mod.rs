@@ -31,8 +31,8 @@ mod flatten;
 mod ipv4;
 mod ipv6;
 mod lookup;
-mod next;
 mod node;
+mod prefetch;
 mod slot;
 
 use std::fmt;
@@ -48,7 +48,7 @@ use ipv4::Ipv4Table;
 use ipv6::Ipv6Table;
 
 pub use flatten::IndexError;
-pub use next::Items;
+pub use prefetch::Items;
 
 /// Values by prefix, found by the longest prefix that holds an address: compiled once from
 /// prefixes in order, and never changed.

@@ -40,7 +40,7 @@ pub(super) enum Answer {
     Nothing,
     /// The value and the length of the prefix.
     Narrow(u32, u8),
-    /// The same, kept in the table of wide answers at this place.
+    /// An index in the table of wide answers, which has value and length.
     Wide(usize),
     /// The 32 bits behind this many are an IPv4 address, and its answer counts.
     Alias(u8),

@@ -205,9 +205,9 @@ impl Base {
         self.compiled.lookup4_batch(addresses, found);
     }
 
-    /// Asks for the ends of an IPv4 member, given by its place plus one, before they are read.
+    /// Prefetches the ends of an IPv4 member, given by its index plus one.
     #[inline]
-    pub(super) fn warm4(&self, place: u32) {
+    pub(super) fn prefetch4(&self, place: u32) {
         prefetch(&self.ipv4.ends, (place as usize).wrapping_sub(1));
     }
 

@@ -21,7 +21,7 @@
 //! Invariants: a node lies below another exactly when its prefix lies within; a node without a
 //! change has two below. A set bit of the filter may be wrong, a clear one never is.
 //!
-//! Concurrency: readers of a copy share it; whoever changes one has that copy alone. Cost: a lookup
+//! Concurrency: readers of a copy share it; a writer owns its copy. Cost: a lookup
 //! one bit, and where it is set a node a level, about log2 of the changes; a change as many copied
 //! nodes of 128 bytes.
 
@@ -37,7 +37,7 @@ use crate::{Block, Prefix};
 pub(super) type Change = Option<Attribute>;
 
 const SHORT_WORDS: usize = (1 << 16) / 64;
-/// So many changes set one bit in eight: as many as large sets have before they are folded.
+/// This many changes set one bit in eight; a large set is folded before it has more.
 const LONG_BITS: u32 = 19;
 /// Sets below this size are folded long before the short bits are all set.
 const LONG_MEMBERS_MIN: usize = 1 << 14;
@@ -362,7 +362,7 @@ fn set(words: &[AtomicU64], number: u32) {
     }
 }
 
-/// So many bits of a number's hash.
+/// How many bits of a number's hash count.
 #[inline]
 fn hashed(number: u32, bits: u32) -> u32 {
     number.wrapping_mul(0x9e37_79b1) >> (32 - bits)

@@ -56,7 +56,7 @@ pub struct MemberList {
     pub(super) ipv6: Vec<(u128, u128, u32)>,
     pub(super) attributes: Vec<Attribute>,
     known: HashMap<Attribute, u32>,
-    /// The attribute that was asked for last.
+    /// The attribute of the last request.
     last: u32,
 }
 

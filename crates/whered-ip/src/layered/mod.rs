@@ -362,7 +362,7 @@ impl LayeredSet {
                 return;
             }
             self.base.places4(&numbers[..count], &mut places[..count]);
-            places[..count].iter().for_each(|place| self.base.warm4(*place));
+            places[..count].iter().for_each(|place| self.base.prefetch4(*place));
         }
     }
 
@@ -389,7 +389,7 @@ impl LayeredSet {
                 *number = leading_number(*address);
             }
             self.base.places4(numbers, places);
-            places.iter().for_each(|place| self.base.warm4(*place));
+            places.iter().for_each(|place| self.base.prefetch4(*place));
             for ((number, place), address) in numbers.iter().zip(&*places).zip(addresses) {
                 found.push(self.settled(*number, *place, *address, now_millis));
             }
@@ -491,7 +491,7 @@ impl LayeredSet {
         })
     }
 
-    /// The addresses of all live members, to reckon with: unions, complements, summaries.
+    /// The addresses of all live members, for unions, complements and summaries.
     #[must_use]
     pub fn addresses(&self, now_millis: u64) -> AddressRanges {
         self.iter(now_millis).map(|found| found.block).collect()
@@ -507,8 +507,8 @@ impl LayeredSet {
         list
     }
 
-    /// The same live members, all of them compiled. Changes made to `self` later are the caller's to
-    /// repeat.
+    /// A set with the live members, all of them compiled. The caller repeats changes that are made to `self`
+    /// later.
     #[must_use]
     pub fn fold(&self, now_millis: u64) -> LayeredSet {
         LayeredSet::build(self.to_list(now_millis))

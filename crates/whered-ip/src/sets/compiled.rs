@@ -1,11 +1,10 @@
-//! A set compiled for lookups: never changed, asked for numbers.
+//! An immutable set that is compiled for lookups, which return numbers.
 //!
-//! For: what answers while a set is large or busy. Not for: changes (`LayeredSet`),
-//! values and expiries (the caller's, found by the number), or names.
+//! Not for: changes (`LayeredSet`), names, or values and expiries, which the caller finds by the number.
 //!
 //! ```text
-//! blocks, smallest wins ──► elementary intervals ──┬─ IPv4 ──► wide tree, halves, or rank by /24
-//!  (prefixes and ranges)                           └─ IPv6 ──► wide tree, or steps
+//! blocks, smallest wins ──► elementary intervals ──┬─ IPv4 ──► k-ary tree, upper table, or rank by /24
+//!  (prefixes and ranges)                           └─ IPv6 ──► k-ary tree, or stages
 //! ```
 //!
 //! Which of the IPv4 forms it is follows from the data alone; [`CompiledSet::explain`] says which
@@ -17,25 +16,25 @@ use std::net::IpAddr;
 
 use super::Block;
 use super::address6::Address6;
-use super::halves::Halves4;
 use super::intervals::{ANSWER_MAX, Intervals4, Intervals6};
 use super::rank::{self, Rank4};
-use super::steps::{self, Steps6};
+use super::stages::{self, Stages6};
 use super::sweep::{Intervals, NOTHING, Span};
+use super::upper_table::UpperTable4;
 use crate::simd::Compare;
-use crate::tables::{LANES, ask_ahead_all};
+use crate::tables::{LANES, prefetch_all_ahead};
 use whered_simd::{Path, dispatch};
 
-/// From how many intervals on the table of upper halves pays: below, the tree has two levels.
-const HALVES_INTERVALS_MIN: usize = 17 * 16;
+/// From how many intervals on the table of upper halves pays; below, the tree has two levels.
+const UPPER_TABLE_INTERVALS_MIN: usize = 17 * 16;
 /// From how many intervals on the bit map of all /24 pays: below, the tree is as near and smaller.
 const RANK_INTERVALS_MIN: usize = 1 << 18;
-/// At most one interval in so many may lie inside a /24 for the bit map.
+/// The bit map needs that at most one interval in this many begins inside a /24.
 const RANK_DEEP_SHARE: usize = 8;
-/// From how many intervals of IPv6 on steps of 32 and 16 bits pay: below, a tree of three levels is near.
-const STEPS_INTERVALS_MIN: usize = 8 * 81;
-/// At most one interval in so many may begin inside a /48 for them.
-const STEPS_DEEP_SHARE: usize = 8;
+/// From how many intervals of IPv6 on stages of 32 and 16 bits pay; below, the tree has three levels.
+const STAGES_INTERVALS_MIN: usize = 8 * 81;
+/// Stages need that at most one interval in this many begins inside a /48.
+const STAGES_DEEP_SHARE: usize = 8;
 
 /// Blocks of addresses compiled into the form that suits them; of the blocks that hold an address
 /// the smallest one answers, with a number that the caller gave it.
@@ -64,13 +63,13 @@ pub struct CompiledSet {
 
 enum Ipv4Form {
     Intervals(Intervals4),
-    Halves(Halves4),
+    UpperTable(UpperTable4),
     Rank(Rank4),
 }
 
 enum Ipv6Form {
     Intervals(Intervals6),
-    Steps(Steps6),
+    Stages(Stages6),
 }
 
 /// The form of the IPv4 part of a [`CompiledSet`].
@@ -79,7 +78,7 @@ pub enum CompiledForm {
     /// Elementary intervals in a 17-way tree.
     Intervals,
     /// Elementary intervals by the upper half of the address, with sorted lists of lower halves.
-    Halves,
+    UpperTable,
     /// Rank in a bit map of all /24.
     Rank,
 }
@@ -159,7 +158,7 @@ impl CompiledSet {
         }
         let ipv4 = match form {
             CompiledForm::Intervals => Ipv4Form::Intervals(Intervals4::build(&ipv4)),
-            CompiledForm::Halves => Ipv4Form::Halves(Halves4::build(&ipv4)),
+            CompiledForm::UpperTable => Ipv4Form::UpperTable(UpperTable4::build(&ipv4)),
             CompiledForm::Rank => Ipv4Form::Rank(Rank4::build(&ipv4)),
         };
         CompiledSet { ipv4, ipv6, blocks, reason, path: whered_simd::path() }
@@ -170,7 +169,7 @@ impl CompiledSet {
     pub fn form(&self) -> CompiledForm {
         match &self.ipv4 {
             Ipv4Form::Intervals(_) => CompiledForm::Intervals,
-            Ipv4Form::Halves(_) => CompiledForm::Halves,
+            Ipv4Form::UpperTable(_) => CompiledForm::UpperTable,
             Ipv4Form::Rank(_) => CompiledForm::Rank,
         }
     }
@@ -192,7 +191,7 @@ impl CompiledSet {
     pub fn memory_bytes(&self) -> usize {
         let ipv4 = match &self.ipv4 {
             Ipv4Form::Intervals(intervals) => intervals.memory_bytes(),
-            Ipv4Form::Halves(halves) => halves.memory_bytes(),
+            Ipv4Form::UpperTable(form) => form.memory_bytes(),
             Ipv4Form::Rank(rank) => rank.memory_bytes(),
         };
         ipv4 + self.ipv6.memory_bytes()
@@ -216,7 +215,7 @@ impl CompiledSet {
                 form.depth(),
                 form.memory_bytes()
             ),
-            Ipv4Form::Halves(form) => format!(
+            Ipv4Form::UpperTable(form) => format!(
                 "{} intervals by upper half and sorted lower halves, {path}, {} bytes, because {reason}",
                 form.len(),
                 form.memory_bytes()
@@ -231,7 +230,7 @@ impl CompiledSet {
             Ipv6Form::Intervals(form) => {
                 (form.len(), form.ways(), format!("{} lists below /64", form.deep_len()))
             }
-            Ipv6Form::Steps(form) => {
+            Ipv6Form::Stages(form) => {
                 let ways = "steps of 32 and 16 bits".to_owned();
                 (form.len(), ways, format!("{} lists below /48", form.deep_len()))
             }
@@ -256,8 +255,8 @@ impl CompiledSet {
     #[must_use]
     pub fn lookup4(&self, address: u32) -> u32 {
         // Before the choice of a path, since most addresses of most lists end here.
-        if let Ipv4Form::Halves(form) = &self.ipv4
-            && let Some(answer) = form.told(address)
+        if let Ipv4Form::UpperTable(form) = &self.ipv4
+            && let Some(answer) = form.resolved(address)
         {
             return answer;
         }
@@ -268,11 +267,11 @@ impl CompiledSet {
         )
     }
 
-    /// Asks the memory for what a lookup of this IPv4 address reads first, where that is far: for
-    /// addresses that may be looked up some nanoseconds later. Changes nothing else.
+    /// Prefetches what a lookup of this IPv4 address reads first, for an address that is looked up some
+    /// nanoseconds later. It has no other effect.
     #[inline]
     pub fn prefetch4(&self, address: u32) {
-        if let Ipv4Form::Halves(form) = &self.ipv4 {
+        if let Ipv4Form::UpperTable(form) = &self.ipv4 {
             form.prefetch(address);
         }
     }
@@ -300,7 +299,7 @@ impl CompiledSet {
             // The compiler turns the bits of the upper table into AVX-512 gathers, which take longer
             // than loads.
             #[cfg(target_arch = "x86_64")]
-            Path::Avx512(token) if self.is_told() => Path::Avx2(token.avx2()),
+            Path::Avx512(token) if self.is_resolved() => Path::Avx2(token.avx2()),
             path => path,
         };
         dispatch!(
@@ -325,18 +324,18 @@ impl CompiledSet {
         );
     }
 
-    /// Whether most upper halves tell the answer.
+    /// Whether most upper halves resolve the answer.
     #[cfg(target_arch = "x86_64")]
-    fn is_told(&self) -> bool {
-        matches!(&self.ipv4, Ipv4Form::Halves(form) if form.is_told())
+    fn is_resolved(&self) -> bool {
+        matches!(&self.ipv4, Ipv4Form::UpperTable(form) if form.is_resolved())
     }
 
     #[inline(always)]
     fn answer4(&self, processor: impl Compare, address: u32) -> u32 {
         match &self.ipv4 {
             Ipv4Form::Intervals(form) => form.answer(processor, address),
-            // Those that are told were answered before.
-            Ipv4Form::Halves(form) => form.answer_untold(processor, address),
+            // `lookup4` has returned the resolved ones before.
+            Ipv4Form::UpperTable(form) => form.answer_unresolved(processor, address),
             Ipv4Form::Rank(form) => form.answer(address),
         }
     }
@@ -344,10 +343,10 @@ impl CompiledSet {
     #[inline(always)]
     fn answers4(&self, processor: impl Compare, addresses: &[u32], found: &mut [u32]) {
         for (addresses, found) in addresses.chunks(LANES).zip(found.chunks_mut(LANES)) {
-            ask_ahead_all(addresses);
+            prefetch_all_ahead(addresses);
             match &self.ipv4 {
                 Ipv4Form::Intervals(form) => form.answers(processor, addresses, found),
-                Ipv4Form::Halves(form) => form.answers(processor, addresses, found),
+                Ipv4Form::UpperTable(form) => form.answers(processor, addresses, found),
                 Ipv4Form::Rank(form) => form.answers(addresses, found),
             }
         }
@@ -364,16 +363,16 @@ impl CompiledSet {
 impl Ipv6Form {
     fn build(intervals: &Intervals<u128>) -> Ipv6Form {
         let count = intervals.0.len();
-        let is_routing_like = steps::deep_len(intervals) <= count / STEPS_DEEP_SHARE;
-        let is_suited = count >= STEPS_INTERVALS_MIN && is_routing_like;
-        let steps = is_suited.then(|| Steps6::build(intervals)).flatten();
-        steps.map_or_else(|| Ipv6Form::Intervals(Intervals6::build(intervals)), Ipv6Form::Steps)
+        let is_routing_like = stages::deep_len(intervals) <= count / STAGES_DEEP_SHARE;
+        let is_suited = count >= STAGES_INTERVALS_MIN && is_routing_like;
+        let stages = is_suited.then(|| Stages6::build(intervals)).flatten();
+        stages.map_or_else(|| Ipv6Form::Intervals(Intervals6::build(intervals)), Ipv6Form::Stages)
     }
 
     fn memory_bytes(&self) -> usize {
         match self {
             Ipv6Form::Intervals(form) => form.memory_bytes(),
-            Ipv6Form::Steps(form) => form.memory_bytes(),
+            Ipv6Form::Stages(form) => form.memory_bytes(),
         }
     }
 
@@ -381,7 +380,7 @@ impl Ipv6Form {
     fn answer(&self, processor: impl Compare, address: u128) -> u32 {
         match self {
             Ipv6Form::Intervals(form) => form.answer(processor, address),
-            Ipv6Form::Steps(form) => form.answer(processor, address),
+            Ipv6Form::Stages(form) => form.answer(processor, address),
         }
     }
 
@@ -389,11 +388,11 @@ impl Ipv6Form {
     fn answers(&self, processor: impl Compare, addresses: &[impl Address6], found: &mut [u32]) {
         match self {
             Ipv6Form::Intervals(form) => {
-                ask_ahead_all(addresses);
+                prefetch_all_ahead(addresses);
                 form.answers(processor, addresses, found);
             }
             // Asks itself, when it waits for little.
-            Ipv6Form::Steps(form) => form.answers(processor, addresses, found),
+            Ipv6Form::Stages(form) => form.answers(processor, addresses, found),
         }
     }
 }
@@ -403,8 +402,8 @@ fn suited_form(intervals: &Intervals<u32>) -> (CompiledForm, String) {
     let count = intervals.0.len();
     if count < RANK_INTERVALS_MIN {
         let (form, below) = match count {
-            0..HALVES_INTERVALS_MIN => (CompiledForm::Intervals, HALVES_INTERVALS_MIN),
-            _ => (CompiledForm::Halves, RANK_INTERVALS_MIN),
+            0..UPPER_TABLE_INTERVALS_MIN => (CompiledForm::Intervals, UPPER_TABLE_INTERVALS_MIN),
+            _ => (CompiledForm::UpperTable, RANK_INTERVALS_MIN),
         };
         return (form, format!("there are fewer than {below} intervals"));
     }
@@ -412,7 +411,7 @@ fn suited_form(intervals: &Intervals<u32>) -> (CompiledForm, String) {
     let reason =
         format!("intervals begin inside {deep} of the /24s, and there are {count} of them");
     let is_routing_like = deep <= count / RANK_DEEP_SHARE;
-    (if is_routing_like { CompiledForm::Rank } else { CompiledForm::Halves }, reason)
+    (if is_routing_like { CompiledForm::Rank } else { CompiledForm::UpperTable }, reason)
 }
 
 impl fmt::Debug for CompiledSet {

@@ -1,4 +1,4 @@
-//! Elementary intervals in wide trees: the compiled form of lists, ranges and IPv6.
+//! Elementary intervals in k-ary trees: the compiled form of lists, ranges and IPv6.
 //!
 //! For: IPv4 by 17-way lines of 32-bit boundaries; IPv6 by the upper 64 bits in 9-way lines, and, where boundaries differ in the lower ones only, by short sorted lists. Not for: overlaps
 //! (`sweep` has removed them).
@@ -24,7 +24,7 @@ use super::rank::Answers as MarkedAnswers;
 use super::sweep::{Intervals, NOTHING};
 use crate::image::{Section, bytes_of, section};
 use crate::simd::{Compare, prefetch};
-use crate::tables::{LANES, WideTree};
+use crate::tables::{KaryTree, LANES};
 
 /// Marks an answer that is a list of lower bits.
 const DEEP: u32 = 1 << 31;
@@ -37,9 +37,9 @@ pub(super) enum Answers {
     /// The two take turns, the first of them at even ranks.
     Turns([u32; 2]),
     /// One each, in as many bits as the largest takes.
-    Bytes(Section<u8>),
-    Halves(Section<u16>),
-    Words(Section<u32>),
+    U8(Section<u8>),
+    U16(Section<u16>),
+    U32(Section<u32>),
 }
 
 impl Answers {
@@ -52,20 +52,20 @@ impl Answers {
         }
         let each = || intervals.iter().map(|(_, answer)| *answer);
         match each().max().unwrap_or(NOTHING) {
-            0..=0xff => Answers::Bytes(section(&each().map(|one| one as u8).collect::<Vec<_>>())),
+            0..=0xff => Answers::U8(section(&each().map(|one| one as u8).collect::<Vec<_>>())),
             0x100..=0xffff => {
-                Answers::Halves(section(&each().map(|one| one as u16).collect::<Vec<_>>()))
+                Answers::U16(section(&each().map(|one| one as u16).collect::<Vec<_>>()))
             }
-            _ => Answers::Words(section(&each().collect::<Vec<_>>())),
+            _ => Answers::U32(section(&each().collect::<Vec<_>>())),
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Answers::Turns(_) => 0,
-            Answers::Bytes(each) => bytes_of(each).len(),
-            Answers::Halves(each) => bytes_of(each).len(),
-            Answers::Words(each) => bytes_of(each).len(),
+            Answers::U8(each) => bytes_of(each).len(),
+            Answers::U16(each) => bytes_of(each).len(),
+            Answers::U32(each) => bytes_of(each).len(),
         }
     }
 
@@ -73,20 +73,20 @@ impl Answers {
     pub(super) fn get(&self, rank: u32) -> u32 {
         match self {
             Answers::Turns(turns) => turns[rank as usize % 2],
-            Answers::Bytes(each) => each[rank as usize].into(),
-            Answers::Halves(each) => each[rank as usize].into(),
-            Answers::Words(each) => each[rank as usize],
+            Answers::U8(each) => each[rank as usize].into(),
+            Answers::U16(each) => each[rank as usize].into(),
+            Answers::U32(each) => each[rank as usize],
         }
     }
 
-    /// Asks for the line of a rank's answer.
+    /// Prefetches the line of a rank's answer.
     #[inline(always)]
-    pub(super) fn warm(&self, rank: u32) {
+    pub(super) fn prefetch(&self, rank: u32) {
         match self {
             Answers::Turns(_) => {}
-            Answers::Bytes(each) => each.prefetch(rank as usize),
-            Answers::Halves(each) => each.prefetch(rank as usize),
-            Answers::Words(each) => each.prefetch(rank as usize),
+            Answers::U8(each) => each.prefetch(rank as usize),
+            Answers::U16(each) => each.prefetch(rank as usize),
+            Answers::U32(each) => each.prefetch(rank as usize),
         }
     }
 
@@ -99,9 +99,9 @@ impl Answers {
                     *found = even ^ ((even ^ odd) & 0_u32.wrapping_sub(rank & 1));
                 }
             }
-            Answers::Bytes(each) => get_each(each, ranks, found),
-            Answers::Halves(each) => get_each(each, ranks, found),
-            Answers::Words(each) => get_each(each, ranks, found),
+            Answers::U8(each) => get_each(each, ranks, found),
+            Answers::U16(each) => get_each(each, ranks, found),
+            Answers::U32(each) => get_each(each, ranks, found),
         }
     }
 }
@@ -115,7 +115,7 @@ fn get_each<T: Copy + Into<u32>>(each: &[T], ranks: &[u32], found: &mut [u32]) {
 
 /// IPv4.
 pub(super) struct Intervals4 {
-    tree: WideTree<[u32; 16]>,
+    tree: KaryTree<[u32; 16]>,
     answers: Answers,
     count: usize,
 }
@@ -124,7 +124,7 @@ impl Intervals4 {
     pub(super) fn build(intervals: &Intervals<u32>) -> Intervals4 {
         let starts = intervals.0[1..].iter().map(|(start, _)| *start);
         Intervals4 {
-            tree: WideTree::build(starts),
+            tree: KaryTree::build(starts),
             answers: Answers::of(&intervals.0),
             count: intervals.0.len(),
         }
@@ -160,7 +160,7 @@ impl Intervals4 {
 /// IPv6.
 pub(super) struct Intervals6 {
     /// The boundaries among the upper 64 bits.
-    tree: WideTree<[u64; 8]>,
+    tree: KaryTree<[u64; 8]>,
     answers: MarkedAnswers,
     /// Where each list of lower bits begins among `lows`; one more than there are lists.
     bounds: Section<u32>,
@@ -171,14 +171,14 @@ pub(super) struct Intervals6 {
 
 /// The tables while they are filled.
 #[derive(Default)]
-struct Draft {
+struct Builder {
     tops: Vec<(u64, u32)>,
     bounds: Vec<u32>,
     lows: Vec<u64>,
     low_answers: Vec<u32>,
 }
 
-impl Draft {
+impl Builder {
     fn push_top(&mut self, start: u64, answer: u32) {
         if self.tops.last().is_none_or(|(_, before)| *before != answer) {
             self.tops.push((start, answer));
@@ -209,7 +209,7 @@ impl Draft {
 
 impl Intervals6 {
     pub(super) fn build(intervals: &Intervals<u128>) -> Intervals6 {
-        let mut draft = Draft::default();
+        let mut builder = Builder::default();
         let mut before = NOTHING;
         let mut expected = 0_u64;
         for group in intervals.0.chunk_by(|(a, _), (b, _)| a >> 64 == b >> 64) {
@@ -217,21 +217,21 @@ impl Intervals6 {
             let high = (start >> 64) as u64;
             if high != expected {
                 // What the group before ended with goes on behind its own upper bits.
-                draft.push_top(expected, before);
+                builder.push_top(expected, before);
             }
-            draft.push_group(high, group, before);
+            builder.push_group(high, group, before);
             before = group.last().map_or(before, |(_, answer)| *answer);
             expected = high.wrapping_add(1);
         }
         if expected != 0 {
-            draft.push_top(expected, before);
+            builder.push_top(expected, before);
         }
-        let Draft { tops, mut bounds, lows, low_answers } = draft;
+        let Builder { tops, mut bounds, lows, low_answers } = builder;
         bounds.push(u32::try_from(lows.len()).expect("fewer intervals than 2^32"));
         let boundaries: Vec<u64> = tops[1..].iter().map(|(start, _)| *start).collect();
         let answers: Vec<u32> = tops.iter().map(|(_, answer)| *answer).collect();
         Intervals6 {
-            tree: WideTree::build(boundaries.into_iter()),
+            tree: KaryTree::build(boundaries.into_iter()),
             answers: MarkedAnswers::of(&answers),
             bounds: section(&bounds),
             lows: section(&lows),
@@ -295,7 +295,7 @@ impl Intervals6 {
         let count = addresses.len().min(LANES);
         self.tree.ranks(processor, &highs[..count], &mut ranks);
         for rank in &ranks[..count] {
-            self.answers.warm(*rank as usize);
+            self.answers.prefetch(*rank as usize);
         }
         let mut any_deep = 0;
         for (found, rank) in found.iter_mut().zip(&ranks[..count]) {

@@ -1,8 +1,7 @@
-//! Sets of address blocks: what they are compiled into, how they change while they are asked, how
-//! they are reckoned with, and the texts that they come in.
+//! Sets of address blocks: compiled forms, set operations, and the formats of files.
 //!
 //! ```text
-//! texts (formats) ──► blocks ──► MemberList (the entries) ──► CompiledSet (immutable, fast)
+//! files (formats) ──► blocks ──► MemberList (the entries) ──► CompiledSet (immutable, fast)
 //! ```
 //!
 //! Concurrency and cost: see the files.
@@ -11,13 +10,13 @@ mod address6;
 mod block;
 mod compiled;
 mod formats;
-mod halves;
 mod intervals;
 mod ranges;
 mod rank;
 mod shrink;
-mod steps;
+mod stages;
 mod sweep;
+mod upper_table;
 
 pub use address6::Address6;
 pub use block::{Block, BlockError};

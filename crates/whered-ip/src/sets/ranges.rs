@@ -1,4 +1,4 @@
-//! Addresses as disjoint ranges in order: what sets are reckoned with.
+//! Addresses as disjoint ranges in order, for unions, intersections, differences and complements.
 //!
 //! For: union, intersection, difference, complement and summaries of sets, where the entries that
 //! addresses came from no longer matter. Not for: entries, values, lookups of many addresses.

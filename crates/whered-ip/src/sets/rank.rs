@@ -48,7 +48,7 @@ pub(super) struct Rank4 {
 
 /// The tables while they are filled.
 #[derive(Default)]
-struct Draft {
+struct Builder {
     /// Of each block: where intervals begin, and which of `answers` is its first.
     blocks: Vec<(u64, usize)>,
     /// Cells so far, over all blocks.
@@ -59,7 +59,7 @@ struct Draft {
     low_answers: Vec<u32>,
 }
 
-impl Draft {
+impl Builder {
     /// Cells up to `end` have this answer.
     fn fill(&mut self, end: u64, answer: u32) {
         while self.cells < end {
@@ -140,34 +140,34 @@ pub(super) fn deep_len(intervals: &Intervals<u32>) -> usize {
 
 impl Rank4 {
     pub(super) fn build(intervals: &Intervals<u32>) -> Rank4 {
-        let mut draft = Draft { blocks: Vec::with_capacity(BLOCKS), ..Draft::default() };
+        let mut builder = Builder { blocks: Vec::with_capacity(BLOCKS), ..Builder::default() };
         let mut before = NOTHING;
         for group in intervals.0.chunk_by(|(a, _), (b, _)| a >> 8 == b >> 8) {
             let [(start, answer), rest @ ..] = group else { continue };
             let cell = u64::from(start >> 8);
-            draft.fill(cell, before);
+            builder.fill(cell, before);
             if *start as u8 != 0 || !rest.is_empty() {
-                draft.fill_deep(group, before);
+                builder.fill_deep(group, before);
             } else {
-                draft.fill(cell + 1, *answer);
+                builder.fill(cell + 1, *answer);
             }
             before = group.last().map_or(before, |(_, answer)| *answer);
         }
-        draft.fill(1 << 24, before);
-        draft.bounds.push(draft.lows.len() as u32);
-        let (blocks, numbers) = if Answers::are_narrow(&draft.answers) {
-            let (blocks, numbers) = draft.lay_out(narrowed);
+        builder.fill(1 << 24, before);
+        builder.bounds.push(builder.lows.len() as u32);
+        let (blocks, numbers) = if Answers::are_narrow(&builder.answers) {
+            let (blocks, numbers) = builder.lay_out(narrowed);
             (blocks, Answers::Narrow(numbers))
         } else {
-            let (blocks, numbers) = draft.lay_out(|answer| answer);
+            let (blocks, numbers) = builder.lay_out(|answer| answer);
             (blocks, Answers::Wide(numbers))
         };
         Rank4 {
             blocks,
             numbers,
-            bounds: section(&draft.bounds),
-            lows: section(&draft.lows),
-            low_answers: section(&draft.low_answers),
+            bounds: section(&builder.bounds),
+            lows: section(&builder.lows),
+            low_answers: section(&builder.low_answers),
         }
     }
 
@@ -211,7 +211,7 @@ impl Rank4 {
         self.bounds[list as usize] as usize..self.bounds[list as usize + 1] as usize
     }
 
-    /// The answers of at most [`LANES`] addresses, in three stages: each asks for the lines that the
+    /// The answers of at most [`LANES`] addresses, in three stages: each prefetches the lines that the
     /// next one reads, so that none of them waits for another's.
     #[inline(always)]
     pub(super) fn answers(&self, addresses: &[u32], found: &mut [u32]) {
@@ -221,7 +221,7 @@ impl Rank4 {
         let mut places = [0_u32; LANES];
         for (place, address) in places.iter_mut().zip(addresses) {
             *place = self.place(*address) as u32;
-            self.numbers.warm(*place as usize);
+            self.numbers.prefetch(*place as usize);
         }
         let places = &places[..addresses.len().min(LANES)];
         let mut any_deep = 0;
@@ -277,9 +277,9 @@ impl Answers {
         }
     }
 
-    /// Asks for an answer's line.
+    /// Prefetches an answer's line.
     #[inline(always)]
-    pub(super) fn warm(&self, place: usize) {
+    pub(super) fn prefetch(&self, place: usize) {
         match self {
             Answers::Narrow(answers) => answers.prefetch(place),
             Answers::Wide(answers) => answers.prefetch(place),

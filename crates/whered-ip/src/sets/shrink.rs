@@ -1,6 +1,6 @@
 //! How much smaller a list may be than the one whose place it takes.
 //!
-//! For: lists that are empty or cut off, whoever brings them. Not for: reading lists.
+//! For: lists that are empty or cut off, from any source. Not for: reading lists.
 
 /// What a list that takes another's place may have lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

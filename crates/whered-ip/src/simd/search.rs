@@ -64,7 +64,7 @@ pub(crate) fn first_not_below(octets: &[u32; 4], bound: u8) -> usize {
     first_not_below_scalar(octets, bound)
 }
 
-/// The same on any machine.
+/// The portable form of [`first_not_below`].
 #[cfg_attr(target_arch = "x86_64", allow(dead_code, reason = "the twin in the tests"))]
 pub(crate) fn first_not_below_scalar(octets: &[u32; 4], bound: u8) -> usize {
     let mut octets = octets.iter().flat_map(|word| word.to_le_bytes());

@@ -8,7 +8,7 @@
 //! line of  8 u64   | k0 k1 ...  k7 |   k < bound: 1110 0000           ──► 3
 //! ```
 //!
-//! Numbers of the wide trees are kept with their highest bit flipped and compared as signed ones,
+//! Numbers of the k-ary trees are kept with their highest bit flipped and compared as signed ones,
 //! since AVX2 knows no other comparison; others are plain. Cost: AVX-512 one comparison and one count a line, AVX2 two of each.
 #![allow(unsafe_code, reason = "instructions beyond the baseline are called behind their token")]
 

@@ -5,16 +5,16 @@
 //!
 //! Concurrency: plain data that never changes. Cost: see the files.
 
-mod ahead;
-mod displaced;
 mod each;
+mod kary_tree;
 mod lanes;
-mod wide_tree;
+mod perfect_hash;
+mod prefetch_ahead;
 
-pub(crate) use ahead::{ask_ahead, ask_ahead_all};
-pub(crate) use displaced::Displaced;
-#[cfg(test)]
-pub(crate) use displaced::keys_that_meet;
 pub(crate) use each::{Each, LANES};
+pub(crate) use kary_tree::{KaryTree, Line};
 pub(crate) use lanes::Lanes;
-pub(crate) use wide_tree::{Line, WideTree};
+pub(crate) use perfect_hash::PerfectHash;
+#[cfg(test)]
+pub(crate) use perfect_hash::colliding_keys;
+pub(crate) use prefetch_ahead::{prefetch_ahead, prefetch_all_ahead};

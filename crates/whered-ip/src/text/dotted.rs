@@ -84,7 +84,7 @@ impl DottedBlock {
             let part = u64::from((digits >> (8 * start % 128)) as u32) << (32 - 8 * count);
             let digit = |place: u32| part as u32 >> (8 * place) & 0xff;
             let value = digit(3) + 10 * digit(2) + 100 * digit(1);
-            // The smallest number that has so many digits, so that none begins with a zero.
+            // The smallest number with this many digits, so that none begins with a zero.
             let least = [0, 0, 10, 100][count as usize];
             ok &= (least..=255).contains(&value);
             address = address << 8 | value & 0xff;

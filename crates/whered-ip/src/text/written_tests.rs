@@ -5,7 +5,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// The same language, by cutting strings.
+/// Parses the same language by cutting strings.
 fn naive(text: &str) -> Option<IpAddr> {
     let text = text.trim_matches([' ', '\t', '\n', '\r', '\x0c']);
     let port = |text: &str| {

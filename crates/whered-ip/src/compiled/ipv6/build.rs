@@ -1,14 +1,14 @@
 //! From runs over the upper 64 bits to the tables of IPv6.
 //!
-//! For: which /32 are divided, and laying out what is true of each. Not for: runs (`flatten`) nor
-//! the inside of a /32 (`divided`).
+//! For: which /32 are split, and laying out what is true of each. Not for: runs (`flatten`) nor
+//! the inside of a /32 (`split`).
 
-use super::divided::{Draft, Head, Words};
+use super::split::{Builder, Head, Words};
 use crate::compiled::flatten::{FirstTable, Flat};
 use crate::compiled::node::NodePool;
 use crate::compiled::slot::Slot;
 use crate::image::bytes_of;
-use crate::tables::{Displaced, WideTree};
+use crate::tables::{KaryTree, PerfectHash};
 
 /// The runs over the upper 64 bits while they are found.
 #[derive(Default)]
@@ -37,9 +37,9 @@ impl FirstTable for Runs {
 
 /// The tables, before they are laid out in memory.
 pub(in crate::compiled) struct Tables {
-    uppers: WideTree<Words>,
+    uppers: KaryTree<Words>,
     upper_slots: Vec<u32>,
-    places: Displaced,
+    places: PerfectHash,
     heads: Vec<Head>,
     parts: Vec<Head>,
     lines: Vec<Words>,
@@ -66,7 +66,7 @@ impl Tables {
     }
 }
 
-/// Runs over the upper 32 bits, where each divided /32 is one.
+/// Runs over the upper 32 bits, where each split /32 is one.
 #[derive(Default)]
 struct Uppers {
     /// Where all runs but the first begin.
@@ -89,7 +89,7 @@ impl Uppers {
 impl Flat<Runs> {
     /// The sections' items; `None` when they are too many.
     pub(in crate::compiled) fn into_tables(self) -> Option<Tables> {
-        let (mut uppers, mut draft) = (Uppers::default(), Draft::new());
+        let (mut uppers, mut builder) = (Uppers::default(), Builder::new());
         // The /32 that is open and what is known of it: nothing where a run begins with it.
         let (mut open, mut runs) = (0, Vec::new());
         for (end, slot) in self.first.ends.into_iter().zip(self.first.slots) {
@@ -98,7 +98,7 @@ impl Flat<Runs> {
             let beyond = (end >> 32) + u64::from(lower == u32::MAX);
             if !runs.is_empty() && beyond > open {
                 runs.push((u32::MAX, slot));
-                let head = draft.push(open as u32, &runs)?;
+                let head = builder.push(open as u32, &runs)?;
                 uppers.push(open as u32, Slot::child(head, 1)?);
                 runs.clear();
                 open += 1;
@@ -111,15 +111,15 @@ impl Flat<Runs> {
                 runs.push((lower, slot));
             }
         }
-        Tables::of(uppers, draft, self.nodes)
+        Tables::of(uppers, builder, self.nodes)
     }
 }
 
 impl Tables {
-    fn of(mut uppers: Uppers, draft: Draft, nodes: Vec<u32>) -> Option<Tables> {
-        let Draft { mut heads, parts, lines, leaves } = draft;
+    fn of(mut uppers: Uppers, builder: Builder, nodes: Vec<u32>) -> Option<Tables> {
+        let Builder { mut heads, parts, lines, leaves } = builder;
         let keys: Vec<u32> = heads.iter().map(|head| head[0]).collect();
-        let places = match Displaced::build(&keys) {
+        let places = match PerfectHash::build(&keys) {
             Some(places) if !keys.is_empty() => {
                 let mut placed = vec![heads[0]; places.len()];
                 for head in &heads {
@@ -132,10 +132,10 @@ impl Tables {
                 places
             }
             // Some are found by the tree only.
-            _ => Displaced::any(heads.len())?,
+            _ => PerfectHash::any(heads.len())?,
         };
         Some(Tables {
-            uppers: WideTree::build(uppers.starts.iter().copied()),
+            uppers: KaryTree::build(uppers.starts.iter().copied()),
             upper_slots: uppers.slots.iter().map(|slot| slot.0).collect(),
             places,
             heads,

@@ -6,14 +6,14 @@ use std::net::{IpAddr, Ipv6Addr};
 use crate::compiled::{Match, PrefixIndex};
 use crate::naive::NaiveMap;
 use crate::simd::Path;
-use crate::tables::keys_that_meet;
+use crate::tables::colliding_keys;
 use crate::{IndexForm, Prefix};
 
 fn prefix(address: u128, length_bits: u8) -> Prefix {
     Prefix::new(Ipv6Addr::from_bits(address).into(), length_bits).expect("up to 128 bits")
 }
 
-/// Asks at and beside both ends of each network, singly and in batches, on all paths.
+/// Looks up both ends of each network and their neighbours, one at a time and in batches, on all paths.
 fn check(networks: impl IntoIterator<Item = Prefix>) {
     let mut entries: Vec<(Prefix, u32)> = Vec::new();
     for (value, prefix) in networks.into_iter().enumerate() {
@@ -81,5 +81,5 @@ fn networks_of_all_lengths_lie_beside_and_inside_one_another() {
 
 #[test]
 fn keys_that_cannot_be_kept_apart_are_found_by_the_tree() {
-    check(keys_that_meet(300).into_iter().map(|key| prefix(u128::from(key) << 96 | 5 << 80, 48)));
+    check(colliding_keys(300).into_iter().map(|key| prefix(u128::from(key) << 96 | 5 << 80, 48)));
 }

@@ -1,4 +1,4 @@
-//! The IPv6 side of a compiled index: 32 bits by a place of its own for each /32 that is divided,
+//! The IPv6 side of a compiled index: 32 bits by a slot of its own for each /32 that is split,
 //! 32 bits by a tree of few cache lines, the rest by nodes.
 //!
 //! For: laying out and reading these tables. Not for: nodes (`node`), what a slot means to a caller
@@ -7,25 +7,25 @@
 //! ```text
 //! address  | 32 bits: upper | 32 bits: lower | 64 bits |
 //!
-//! divided  what is true inside a /32 that holds more than one network      ──► slot
+//! split    the answers inside a /32 that holds more than one network      ──► slot
 //! uppers   all /32s as runs of equal slots, a sorted search                ──► slot, or such a /32
 //! nodes    below 64 bits, where few networks are: octets 8 to 15, from slots that are children
 //! ```
 //!
-//! A /32 that is divided is mostly found by `divided` itself, which needs one near read for that;
+//! A split /32 is mostly found by `split` itself, which needs one near read for that;
 //! `uppers` knows it too, so that keys which cannot be kept apart there are only slower.
 //!
 //! Invariants: the tables are empty (no prefix in the family) or complete. What is read is checked
 //! all the same, since the memory may be a file that somebody overwrote.
 //!
-//! Cost: see `divided`; else log17 of a sixteenth of the runs in `uppers`, which mostly stay near,
+//! Cost: see `split`; else log17 of a sixteenth of the runs in `uppers`, which mostly stay near,
 //! and the slot's line; two at most for each further octet.
 
 mod build;
-mod divided;
+mod split;
 
 pub(super) use build::{Runs, SECTIONS};
-pub(super) use divided::Head;
+pub(super) use split::Head;
 
 use std::ops::Range;
 
@@ -33,18 +33,18 @@ use super::node::{lines_of_step, step};
 use super::slot::Slot;
 use crate::image::{Image, Section, bytes_of};
 use crate::simd::Compare;
-use crate::tables::{Each, LANES, Lanes, Line, WideTree};
-use divided::{Divided, Words, bound_of, has_parts};
+use crate::tables::{Each, KaryTree, LANES, Lanes, Line};
+use split::{Split, Words, bound_of, has_parts};
 
-/// Fewer addresses than this are looked up one by one: all lanes cost as much as so many.
+/// Fewer addresses than this are looked up one by one: all lanes cost as much as this many.
 const LANES_MIN: usize = 8;
 
 /// The tables of a family, as they lie in memory.
 pub(super) struct Ipv6Table {
-    uppers: WideTree<Words>,
-    /// One a run; a child is the number of a divided /32.
+    uppers: KaryTree<Words>,
+    /// One a run; a child is the number of a split /32.
     upper_slots: Section<u32>,
-    divided: Divided,
+    split: Split,
     nodes: Section<u32>,
 }
 
@@ -57,16 +57,16 @@ impl Ipv6Table {
         let starts = upper_slots.len().saturating_sub(1);
         let leaf_lines = starts.div_ceil(Words::KEYS);
         Some(Ipv6Table {
-            uppers: WideTree::from_lines(image.section(uppers)?, leaf_lines)?,
+            uppers: KaryTree::from_lines(image.section(uppers)?, leaf_lines)?,
             upper_slots,
-            divided: Divided::from_sections(image, &[displacements, heads, parts, lines, leaves])?,
+            split: Split::from_sections(image, &[displacements, heads, parts, lines, leaves])?,
             nodes: image.section(nodes)?,
         })
     }
 
     /// The bytes of the sections, in the order of [`from_sections`](Self::from_sections).
     pub(super) fn sections(&self) -> [&[u8]; SECTIONS] {
-        let [displacements, heads, parts, lines, leaves] = self.divided.sections();
+        let [displacements, heads, parts, lines, leaves] = self.split.sections();
         let (uppers, upper_slots) = (self.uppers.as_bytes(), bytes_of(&self.upper_slots));
         let nodes = bytes_of(&self.nodes);
         [uppers, upper_slots, displacements, heads, parts, lines, leaves, nodes]
@@ -75,28 +75,28 @@ impl Ipv6Table {
     /// The answer's slot for an address.
     #[inline(always)]
     pub(super) fn slot(&self, processor: impl Compare, address: u128) -> Slot {
-        let slot = self.slot_if_divided(processor, address);
+        let slot = self.slot_if_split(processor, address);
         slot.unwrap_or_else(|head| self.slot_if_other(processor, address, head))
     }
 
-    /// The same for addresses whose /32 `divided` knows, and has no parts: most are such. Else the
+    /// The slot of an address whose /32 `split` knows and has no parts, as most are. Otherwise the
     /// head that has parts, if there is one.
     #[inline(always)]
-    pub(super) fn slot_if_divided(
+    pub(super) fn slot_if_split(
         &self,
         processor: impl Compare,
         address: u128,
     ) -> Result<Slot, Option<Head>> {
         let (upper, bound) = parts_of(address);
-        match self.divided.head_of(upper) {
+        match self.split.head_of(upper) {
             Some(head) if !has_parts(head) => {
-                Ok(self.slot_from(self.divided.slot(processor, head, bound), address))
+                Ok(self.slot_from(self.split.slot(processor, head, bound), address))
             }
             head => Err(head),
         }
     }
 
-    /// The same for all others.
+    /// The slot of all other addresses.
     #[inline(always)]
     pub(super) fn slot_if_other(
         &self,
@@ -127,14 +127,14 @@ impl Ipv6Table {
         if !slot.is_child() {
             return slot;
         }
-        let head = self.divided.head(slot.place());
+        let head = self.split.head(slot.place());
         head.map_or(Slot::NOTHING, |head| self.slot_of_divided(processor, head, bound))
     }
 
     /// The slot of an address, given by the head of its /32, which may have parts.
     #[inline(always)]
     fn slot_of_divided(&self, processor: impl Compare, head: Head, bound: u32) -> Slot {
-        self.divided.slot(processor, self.divided.part(processor, head, bound), bound)
+        self.split.slot(processor, self.split.part(processor, head, bound), bound)
     }
 
     /// Goes on below the 64th bit.
@@ -171,7 +171,7 @@ impl Ipv6Table {
             (*upper, *bound) = parts_of(*address);
         }
         let slots = &mut slots[..addresses.len().min(LANES)];
-        let others = self.divided.slots_of_lanes(processor, &uppers, &bounds, slots);
+        let others = self.split.slots_of_lanes(processor, &uppers, &bounds, slots);
         self.slots_of_uppers(processor, others, [&uppers, &bounds], slots);
         for (slot, address) in slots.iter_mut().zip(addresses) {
             if slot.is_child() {
@@ -180,7 +180,7 @@ impl Ipv6Table {
         }
     }
 
-    /// The slots of those lanes that `divided` does not know.
+    /// The slots of those lanes that `split` does not know.
     #[inline(always)]
     fn slots_of_uppers(
         &self,
@@ -210,10 +210,10 @@ impl Ipv6Table {
             return 0;
         }
         let (upper, bound) = parts_of(address);
-        let (mut lines, mut slot) = match self.divided.head_of(upper) {
+        let (mut lines, mut slot) = match self.split.head_of(upper) {
             Some(head) => {
                 let slot = self.slot_of_divided(processor, head, bound);
-                (self.divided.lines(processor, head, bound), slot)
+                (self.split.lines(processor, head, bound), slot)
             }
             None => {
                 // The displacement and the head, which is another one's.

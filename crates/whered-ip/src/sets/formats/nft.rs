@@ -75,7 +75,7 @@ impl<'a, F: FnMut(SetEntry<'a>)> Reader<'a, '_, '_, F> {
         Ok(())
     }
 
-    /// The words up to a brace as `inet/filter/blocked`, of so many parts; a table is of the family
+    /// The words up to a brace as `inet/filter/blocked`, of `parts` parts; a table is of the family
     /// `ip` where nothing is said. Empty if the words are no name.
     fn name_before_brace(&mut self, parts: usize) -> String {
         let mut words: Vec<String> = Vec::new();

@@ -55,7 +55,7 @@ enum Place {
 const COMMENT_BYTES: usize = 127;
 
 impl SetWriter {
-    /// A writer for so many members of a set with this name; expiries become the seconds from
+    /// A writer for `len` members of a set with this name; expiries become the seconds from
     /// `now_millis` on. `None` for formats that are only read: `csv` and `nft-json`.
     #[must_use]
     pub fn new(format: SetFormat, name: &str, len: usize, now_millis: u64) -> Option<SetWriter> {

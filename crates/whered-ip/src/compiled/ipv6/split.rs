@@ -1,7 +1,7 @@
 //! What an index tells of the second 32 bits of an address, for each /32 that holds more than one
-//! network: a tree of cache lines, mostly of two steps and a leaf.
+//! network: a tree of cache lines, mostly of two levels and a leaf.
 //!
-//! For: laying out and reading the runs inside a /32. Not for: which /32 are divided (`build`), nor
+//! For: laying out and reading the runs inside a /32. Not for: which /32 are split (`build`), nor
 //! what is true of the others (`mod`).
 //!
 //! ```text
@@ -32,7 +32,7 @@ use std::ops::Range;
 use crate::compiled::slot::Slot;
 use crate::image::{Image, Section, bytes_of};
 use crate::simd::Compare;
-use crate::tables::{Displaced, Each, LANES, Lanes};
+use crate::tables::{Each, LANES, Lanes, PerfectHash};
 
 /// Sixteen words: a cache line.
 pub(super) type Words = [u32; 16];
@@ -54,8 +54,8 @@ const NO_ENDS: u32 = 0;
 const NO_END: u32 = i32::MAX as u32;
 
 /// The tables.
-pub(super) struct Divided {
-    places: Displaced,
+pub(super) struct Split {
+    places: PerfectHash,
     heads: Section<Head>,
     parts: Section<Head>,
     lines: Section<Words>,
@@ -74,13 +74,13 @@ pub(super) fn bound_of(lower: u32) -> u32 {
     lower ^ 1 << 31
 }
 
-impl Divided {
+impl Split {
     /// The tables found in an image; `None` if they have no possible sizes.
-    pub(super) fn from_sections(image: &Image, places: &[Range<usize>; 5]) -> Option<Divided> {
+    pub(super) fn from_sections(image: &Image, places: &[Range<usize>; 5]) -> Option<Split> {
         let [displacements, heads, parts, lines, leaves] = places.clone();
         let heads = image.section::<Head>(heads)?;
-        Some(Divided {
-            places: Displaced::from_displacements(image.section(displacements)?, heads.len())?,
+        Some(Split {
+            places: PerfectHash::from_displacements(image.section(displacements)?, heads.len())?,
             heads,
             parts: image.section(parts)?,
             lines: image.section(lines)?,
@@ -160,7 +160,7 @@ impl Divided {
     /// The slots of those lanes whose /32 has a head that `places` knows, and no parts; gives the
     /// others.
     ///
-    /// In stages: what a stage reads was asked for by the stage before, for all lanes.
+    /// In stages: each stage prefetches what the next one reads, for all lanes.
     #[inline(always)]
     pub(super) fn slots_of_lanes(
         &self,
@@ -223,17 +223,17 @@ struct Group {
 }
 
 /// The tables while they are filled.
-pub(super) struct Draft {
+pub(super) struct Builder {
     pub(super) heads: Vec<Head>,
     pub(super) parts: Vec<Head>,
     pub(super) lines: Vec<Words>,
     pub(super) leaves: Vec<Words>,
 }
 
-impl Draft {
-    pub(super) fn new() -> Draft {
+impl Builder {
+    pub(super) fn new() -> Builder {
         let lines = vec![[NO_END; 16]];
-        Draft { heads: Vec::new(), parts: Vec::new(), lines, leaves: Vec::new() }
+        Builder { heads: Vec::new(), parts: Vec::new(), lines, leaves: Vec::new() }
     }
 
     /// Adds a /32 with these runs, each given by the last address of its second 32 bits; gives the

@@ -1,7 +1,7 @@
-//! A place of its own for each of some 32-bit keys, told by one near read: a hash function without
+//! A perfect hash of some 32-bit keys, with one read of a small table: a hash function without
 //! collisions, found by trial.
 //!
-//! For: what `steps` keeps for the /32 that a routing table knows. Not for: telling whether a key is
+//! For: what `stages` keeps for the /32 that a routing table knows. Not for: telling whether a key is
 //! one of them (the caller compares what stands at the place), nor for changes.
 //!
 //! ```text
@@ -32,7 +32,7 @@ const TRIALS_A_KEY: usize = 64;
 const TRIALS_MIN: usize = 1 << 16;
 
 /// The function.
-pub(crate) struct Displaced {
+pub(crate) struct PerfectHash {
     displacements: Section<u16>,
     /// By how many bits a mixed key is shifted to the number of its displacement.
     shift: u32,
@@ -56,14 +56,14 @@ fn list_of(mixed: u32, shift: u32) -> u32 {
 
 /// The place of a mixed key with a displacement.
 #[inline(always)]
-fn displaced(mixed: u32, by: u32, len: u32) -> u32 {
+fn displace(mixed: u32, by: u32, len: u32) -> u32 {
     let product = (mixed ^ by.wrapping_mul(FACTORS[2])).wrapping_mul(FACTORS[1]);
     ((u64::from(product) * u64::from(len)) >> 32) as u32
 }
 
-impl Displaced {
+impl PerfectHash {
     /// For distinct keys; `None` if no displacements that are soon found keep them apart.
-    pub(crate) fn build(keys: &[u32]) -> Option<Displaced> {
+    pub(crate) fn build(keys: &[u32]) -> Option<PerfectHash> {
         let len = u32::try_from(5 * keys.len() / 4 + 1).ok()?;
         let lists = (keys.len() / SHARERS).next_power_of_two().max(2);
         let shift = 32 - lists.ilog2();
@@ -84,7 +84,7 @@ impl Displaced {
         for list in order {
             let sharers = &sharers[list];
             let is_free = |by: &u16| {
-                let place = |mixed: &u32| displaced(*mixed, u32::from(*by), len);
+                let place = |mixed: &u32| displace(*mixed, u32::from(*by), len);
                 sharers.iter().enumerate().all(|(turn, mixed)| {
                     let at = place(mixed);
                     let meets = || sharers[..turn].iter().any(|other| place(other) == at);
@@ -95,24 +95,27 @@ impl Displaced {
             trials_left -= usize::from(by);
             displacements[list] = by;
             for mixed in sharers {
-                is_taken[displaced(*mixed, u32::from(by), len) as usize] = true;
+                is_taken[displace(*mixed, u32::from(by), len) as usize] = true;
             }
         }
-        Displaced::from_displacements(section(&displacements), len as usize)
+        PerfectHash::from_displacements(section(&displacements), len as usize)
     }
 
-    /// The function with these displacements and so many places; `None` if the former have no possible
+    /// The function with these displacements and `len` slots; `None` if the former have no possible
     /// number. Their values are not relied on: with others, keys have other places.
-    pub(crate) fn from_displacements(displacements: Section<u16>, len: usize) -> Option<Displaced> {
+    pub(crate) fn from_displacements(
+        displacements: Section<u16>,
+        len: usize,
+    ) -> Option<PerfectHash> {
         let lists = displacements.len().checked_sub(1)?;
         let is_possible = lists.is_power_of_two() && (2..=1 << 31).contains(&lists);
         let shift = if is_possible { 32 - lists.ilog2() } else { return None };
-        Some(Displaced { displacements, shift, len: u32::try_from(len).ok()? })
+        Some(PerfectHash { displacements, shift, len: u32::try_from(len).ok()? })
     }
 
-    /// Some function to so many places, which keeps no keys apart.
-    pub(crate) fn any(len: usize) -> Option<Displaced> {
-        Displaced::from_displacements(section(&[0; 3]), len)
+    /// A function to `len` slots that separates no keys.
+    pub(crate) fn any(len: usize) -> Option<PerfectHash> {
+        PerfectHash::from_displacements(section(&[0; 3]), len)
     }
 
     /// The displacements, to be kept in a file.
@@ -130,7 +133,7 @@ impl Displaced {
     pub(crate) fn place(&self, key: u32) -> usize {
         let mixed = mixed(key);
         let by = self.displacements[list_of(mixed, self.shift) as usize];
-        displaced(mixed, u32::from(by), self.len) as usize
+        displace(mixed, u32::from(by), self.len) as usize
     }
 
     /// The places of many keys. What is not a read is done for several at once, so that the three
@@ -143,7 +146,7 @@ impl Displaced {
             *places = processor.read16(&self.displacements, places);
         }
         for (place, mixed) in places.iter_mut().zip(mixed.iter()) {
-            *place = displaced(*mixed, *place, self.len);
+            *place = displace(*mixed, *place, self.len);
         }
         places
     }
@@ -151,7 +154,7 @@ impl Displaced {
 
 /// Keys that somebody chose to share a displacement.
 #[cfg(test)]
-pub(crate) fn keys_that_meet(count: usize) -> Vec<u32> {
+pub(crate) fn colliding_keys(count: usize) -> Vec<u32> {
     (1..u32::MAX).filter(|key| list_of(mixed(*key), 21) == 0).take(count).collect()
 }
 
@@ -161,8 +164,8 @@ mod tests {
 
     #[test]
     fn keys_chosen_to_meet_are_refused_at_once() {
-        let keys = keys_that_meet(1_000);
-        assert!(keys.len() == 1_000 && Displaced::build(&keys).is_none());
+        let keys = colliding_keys(1_000);
+        assert!(keys.len() == 1_000 && PerfectHash::build(&keys).is_none());
     }
 
     #[test]
@@ -170,7 +173,7 @@ mod tests {
         for (rows, columns, shift) in [(4096_u32, 16_u32, 2), (1024, 64, 2), (256, 256, 8)] {
             let row = |h: u32| (0..columns).map(move |l| 0x2000_0000 + (h << 16) + (l << shift));
             let keys: Vec<u32> = (0..rows).flat_map(row).collect();
-            assert!(Displaced::build(&keys).is_some(), "{rows} {columns} {shift}");
+            assert!(PerfectHash::build(&keys).is_some(), "{rows} {columns} {shift}");
         }
     }
 
@@ -182,7 +185,7 @@ mod tests {
                 (0..count).map(|n| n.rotate_left(16)).collect(),
                 (0..count).map(|n| 0x2a00_0000 + n * 8).collect(),
             ] {
-                let table = Displaced::build(&keys).expect("these can be kept apart");
+                let table = PerfectHash::build(&keys).expect("these can be kept apart");
                 let mut places: Vec<usize> = keys.iter().map(|key| table.place(*key)).collect();
                 places.sort_unstable();
                 places.dedup();

@@ -1,34 +1,34 @@
-//! What a batch asks the memory for when it knows a slot: the node that the slot leads to, and what the
-//! caller keeps for a value.
+//! What a batch prefetches when it knows a slot: the node that the slot leads to, and the caller's item for
+//! a value.
 //!
-//! For: batches, whose lanes get to their slots at different stages; what belongs to a value is asked
-//! for while other lanes still go on. Not for: reading anything.
+//! The lanes of a batch reach their slots at different stages. A value's item is prefetched while other
+//! lanes still descend. Not for: reading anything.
 
 use super::slot::Slot;
 use crate::simd::{prefetch, prefetch_at};
 use std::hint::select_unpredictable;
 
-/// What to ask for.
-pub(super) trait Next: Copy {
-    /// Asks for what is read next by a lane with this slot.
-    fn ask(self, nodes: &[u32], slot: Slot);
+/// The line that a slot makes a batch prefetch.
+pub(super) trait Prefetch: Copy {
+    /// Prefetches what a lane with this slot reads next.
+    fn prefetch(self, nodes: &[u32], slot: Slot);
 }
 
 /// The node alone.
 #[derive(Clone, Copy)]
 pub(super) struct Node;
 
-impl Next for Node {
-    /// A slot that is no child asks for a line that is not read: cheaper than a branch.
+impl Prefetch for Node {
+    /// A slot that is no child prefetches a line that is not read, which is cheaper than a branch.
     #[inline(always)]
-    fn ask(self, nodes: &[u32], slot: Slot) {
+    fn prefetch(self, nodes: &[u32], slot: Slot) {
         prefetch(nodes, slot.place());
     }
 }
 
 /// Items of a caller, one for each value: item n has the bytes from n times `item_bytes` on.
 ///
-/// Nothing is read by it; a wrong size asks for the wrong lines.
+/// It reads nothing; a wrong size prefetches the wrong lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Items<'a> {
     /// All items.
@@ -37,9 +37,9 @@ pub struct Items<'a> {
     pub item_bytes: usize,
 }
 
-impl Next for Items<'_> {
+impl Prefetch for Items<'_> {
     #[inline(always)]
-    fn ask(self, nodes: &[u32], slot: Slot) {
+    fn prefetch(self, nodes: &[u32], slot: Slot) {
         let node = nodes.as_ptr().wrapping_add(slot.place()).cast();
         let value = slot.narrow_value() as usize;
         let item = self.bytes.as_ptr().wrapping_add(value.wrapping_mul(self.item_bytes));

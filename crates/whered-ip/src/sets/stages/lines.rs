@@ -1,7 +1,7 @@
 //! What a set tells of the third 16 bits of an address: cache lines of sorted keys with their values
 //! beside them, and for each /32 a slot that says which line it is.
 //!
-//! For: `steps`. Not for: how slots are found.
+//! For: `stages`. Not for: how slots are found.
 //!
 //! ```text
 //! slot    | key: 32 | value: 32 | margins: 4 of 16 |
@@ -52,17 +52,17 @@ const fn line_values(is_narrow: bool) -> usize {
 }
 
 /// Lines and the slots that lead to them while they are made.
-pub(super) struct Draft {
+pub(super) struct Builder {
     pub(super) lines: Vec<Line>,
     /// Slots that slots lead to.
     pub(super) parts: Vec<Slot>,
     is_narrow: bool,
 }
 
-impl Draft {
-    pub(super) fn new(is_narrow: bool) -> Draft {
+impl Builder {
+    pub(super) fn new(is_narrow: bool) -> Builder {
         // A line that is read where there is an answer already.
-        Draft { lines: vec![[u16::MAX; 32]], parts: Vec::new(), is_narrow }
+        Builder { lines: vec![[u16::MAX; 32]], parts: Vec::new(), is_narrow }
     }
 
     /// The slot of a /32 with more than one value: that of its beginning, which has key 0, and others.
@@ -158,8 +158,8 @@ pub(super) fn value_of(head: u64) -> u32 {
 #[inline(always)]
 fn begun(margins: u64, key: u16) -> u32 {
     let half = u64::from(key / 2);
-    let halves = half | half << 32;
-    let begun = (halves | halves << 16).wrapping_add(margins) >> 15 & (HIGHEST >> 15);
+    let pairs = half | half << 32;
+    let begun = (pairs | pairs << 16).wrapping_add(margins) >> 15 & (HIGHEST >> 15);
     let begun = begun + (begun >> 32);
     (begun + (begun >> 16)) as u32 & 7
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants: one answer more a list than it has boundaries. Concurrency: never changes. Cost: a
-//! search by halves; 20 bytes a boundary and 8 a list.
+//! binary search; 20 bytes a boundary and 8 a list.
 
 use crate::image::{Section, bytes_of, section};
 
@@ -25,13 +25,13 @@ pub(super) struct Lists {
 
 /// The lists while they are filled.
 #[derive(Default)]
-pub(super) struct Draft {
+pub(super) struct Builder {
     bounds: Vec<u32>,
     lows: Vec<[u64; 2]>,
     low_answers: Vec<u32>,
 }
 
-impl Draft {
+impl Builder {
     /// A list for what begins below one /48: the answer at its beginning, and the other intervals.
     /// Gives its number.
     pub(super) fn push(&mut self, first: u32, rest: &[(u128, u32)]) -> u32 {

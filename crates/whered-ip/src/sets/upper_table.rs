@@ -14,13 +14,13 @@
 //! rank = starts[upper] + how many lows up to starts[upper + 1] are not above lower
 //!   ──► answers[rank]; where two answers take turns: rank odd or even, no table
 //!
-//! told       two bits for each upper half, where two answers take turns and most /16s are of one:
+//! resolved   two bits for each upper half, where two answers take turns and most /16s are of one:
 //!              0 1   rank is even or odd in all of it: the answer
 //!              1 -   where its list begins stands among those of such upper halves only, found by
 //!                    how many of them there are before it; there is no table of starts then
 //! ```
 //!
-//! `told`, with 16 bits only, has 16 KiB, so that it stays in the nearest cache, and of 4,096 random
+//! `resolved`, with 16 bits only, has 16 KiB, so that it stays in the nearest cache, and of 4,096 random
 //! networks it answers 94 of 100 random addresses. The other lists' beginnings are 40 KiB then.
 //!
 //! One comparison tells the place among up to 32 lows. Of longer lists every 32nd low stands in a
@@ -30,7 +30,7 @@
 //!
 //! Invariants: starts do not fall; 32 lows more than there are may be read. Concurrency: never
 //! changes. Cost: two reads and one comparison, or one read; 256 KiB, and 2 bytes a boundary (4 more
-//! with answers; up to 2 more where lists would be long); with `told` 24 KiB and 8 bytes for each upper
+//! with answers; up to 2 more where lists would be long); with `resolved` 24 KiB and 8 bytes for each upper
 //! half that it does not tell.
 
 use super::intervals::Answers;
@@ -44,20 +44,20 @@ use crate::tables::LANES;
 const LINE: usize = 32;
 const UPPER_BITS: u32 = 16;
 const UPPERS: usize = 1 << UPPER_BITS;
-/// More bits than half of an address make lists shorter; more than this a table too large.
+/// The most bits of the upper table: more make lists shorter, but the table too large.
 const UPPER_BITS_MAX: u32 = 20;
-/// At most one boundary in so many may stand in a list that one comparison does not take.
+/// At most one boundary in this many may be in a list that is longer than one comparison.
 const LONG_SHARE: usize = 16;
-/// Words of `told`: sixteen codes each.
-const TOLD_WORDS: usize = UPPERS / 16;
+/// Words of the bits of [`Resolved`]: sixteen codes each.
+const RESOLVED_WORDS: usize = UPPERS / 16;
 /// The second bits of their codes.
-const UNTOLD: u32 = 0xaaaa_aaaa;
-/// At most one /16 in so many may want more than `told`.
-const TOLD_SHARE: usize = 3;
+const UNRESOLVED: u32 = 0xaaaa_aaaa;
+/// At most one /16 in this many may be unresolved.
+const RESOLVED_SHARE: usize = 3;
 
 /// The form.
-pub(super) struct Halves4 {
-    /// None where `told` has those that are wanted.
+pub(super) struct UpperTable4 {
+    /// Empty where `resolved` has the starts that lookups need.
     starts: Section<u32>,
     /// By how many bits an address is shifted to the number of its start.
     upper_shift: u32,
@@ -68,40 +68,40 @@ pub(super) struct Halves4 {
     count: usize,
     /// Whether no list has more lows than one comparison takes.
     is_short: bool,
-    told: Option<Told>,
+    resolved: Option<Resolved>,
 }
 
 /// Two bits for each upper half, and the answers of even and of odd ranks.
-struct Told {
+struct Resolved {
     bits: Section<u32>,
     turns: [u32; 2],
-    /// How many are not told before each word.
+    /// How many unresolved upper halves there are before each word.
     before: Section<u16>,
-    /// Start and count of the lows of each that is not told.
+    /// Start and count of the lows of each unresolved upper half.
     parts: Section<u32>,
 }
 
-impl Told {
-    /// `None` where it would not help: see [`TOLD_SHARE`].
-    fn build(starts: &[u32], lows: &[u16], answers: &Answers) -> Option<Told> {
+impl Resolved {
+    /// `None` where it would not help: see [`RESOLVED_SHARE`].
+    fn build(starts: &[u32], lows: &[u16], answers: &Answers) -> Option<Resolved> {
         let Answers::Turns(turns) = answers else { return None };
-        let mut bits = vec![0_u32; TOLD_WORDS];
+        let mut bits = vec![0_u32; RESOLVED_WORDS];
         let (mut before, mut parts) = (Vec::new(), Vec::new());
         for (upper, ends) in starts.windows(2).enumerate() {
             let (start, end) = (ends[0] as usize, ends[1] as usize);
             // A boundary at the /16's own beginning is no boundary inside it.
             let first_inside = start + usize::from(start < end && lows[start] == 0);
-            let is_untold = first_inside < end;
+            let is_unresolved = first_inside < end;
             if upper % 16 == 0 {
                 before.push((parts.len() / 2) as u16);
             }
-            if is_untold {
+            if is_unresolved {
                 parts.extend([ends[0], ends[1] - ends[0]]);
             }
-            let code = (first_inside % 2) as u32 | u32::from(is_untold) << 1;
+            let code = (first_inside % 2) as u32 | u32::from(is_unresolved) << 1;
             bits[upper / 16] |= code << (upper % 16 * 2);
         }
-        (parts.len() / 2 <= UPPERS / TOLD_SHARE).then(|| Told {
+        (parts.len() / 2 <= UPPERS / RESOLVED_SHARE).then(|| Resolved {
             bits: section(&bits),
             turns: *turns,
             before: section(&before),
@@ -109,21 +109,21 @@ impl Told {
         })
     }
 
-    /// The answer, where the two bits of an address's upper half tell it.
+    /// The answer, where the two bits of an address's upper half resolve it.
     #[inline(always)]
     fn answer(&self, address: u32) -> Option<u32> {
-        let words: &[u32; TOLD_WORDS] = self.bits.first_chunk().expect("as many as were made");
+        let words: &[u32; RESOLVED_WORDS] = self.bits.first_chunk().expect("as many as were made");
         let code = words[(address >> 20) as usize] >> (address >> 15 & 30) & 3;
         (code < 2).then(|| self.turns[code as usize])
     }
 
-    /// Where an address that is not told is to be found.
+    /// The part of `lows` that an unresolved address is found in.
     #[inline(always)]
     fn part(&self, address: u32) -> Part {
-        let words: &[u32; TOLD_WORDS] = self.bits.first_chunk().expect("as many as were made");
-        let before: &[u16; TOLD_WORDS] = self.before.first_chunk().expect("one for each word");
+        let words: &[u32; RESOLVED_WORDS] = self.bits.first_chunk().expect("as many as were made");
+        let before: &[u16; RESOLVED_WORDS] = self.before.first_chunk().expect("one for each word");
         let word = (address >> 20) as usize;
-        let lower = words[word] & ((1 << (address >> 15 & 30)) - 1) & UNTOLD;
+        let lower = words[word] & ((1 << (address >> 15 & 30)) - 1) & UNRESOLVED;
         let place = (u32::from(before[word]) + lower.count_ones()) as usize;
         match self.parts.get(place * 2..place * 2 + 2) {
             Some(&[start, count]) => Part { start, count },
@@ -135,9 +135,8 @@ impl Told {
         bytes_of(&self.bits).len() + bytes_of(&self.before).len() + bytes_of(&self.parts).len()
     }
 
-    /// Writes the answers of those that are told; says which are not, the first one lowest. All
-    /// words are read before they are looked at side by side: that is a number of loads, and then
-    /// few instructions for many.
+    /// Writes the resolved answers and returns a bit for each unresolved address, the first one lowest. All
+    /// words are loaded before any is examined, so that a few instructions examine many.
     #[inline(always)]
     fn answers64(
         &self,
@@ -145,14 +144,14 @@ impl Told {
         addresses: &[u32; LANES],
         found: &mut [u32; LANES],
     ) -> u64 {
-        let words: &[u32; TOLD_WORDS] = self.bits.first_chunk().expect("as many as were made");
+        let words: &[u32; RESOLVED_WORDS] = self.bits.first_chunk().expect("as many as were made");
         let mut read = Each::<u32>::new();
         for (read, address) in read.iter_mut().zip(addresses) {
             *read = words[(address >> 20) as usize];
         }
         let [even, odd] = self.turns;
         let turn = even ^ odd;
-        let mut untold = 0;
+        let mut unresolved = 0;
         for (group, ((read, addresses), found)) in (read.as_chunks::<16>().0.iter())
             .zip(addresses.as_chunks::<16>().0)
             .zip(found.as_chunks_mut::<16>().0)
@@ -164,10 +163,10 @@ impl Told {
                 found[lane] = even ^ (turn & 0_u32.wrapping_sub(code & 1));
                 codes[lane] = code;
             }
-            let untold16 = processor.second_bits16(&codes);
-            untold |= u64::from(untold16) << (16 * group);
+            let unresolved16 = processor.second_bits16(&codes);
+            unresolved |= u64::from(unresolved16) << (16 * group);
         }
-        untold
+        unresolved
     }
 }
 
@@ -203,8 +202,8 @@ fn upper_bits_for(boundaries: &[(u32, u32)]) -> u32 {
     may.find(few_are_long).unwrap_or(UPPER_BITS)
 }
 
-impl Halves4 {
-    pub(super) fn build(intervals: &Intervals<u32>) -> Halves4 {
+impl UpperTable4 {
+    pub(super) fn build(intervals: &Intervals<u32>) -> UpperTable4 {
         let boundaries = &intervals.0[1..];
         let upper_bits = upper_bits_for(boundaries);
         let starts = starts_by(boundaries, upper_bits);
@@ -213,15 +212,15 @@ impl Halves4 {
         let guides: Vec<u16> =
             lows.chunks_exact(LINE).filter_map(|line| line.last().copied()).collect();
         let answers = Answers::of(&intervals.0);
-        let told =
-            (upper_bits == UPPER_BITS).then(|| Told::build(&starts, &lows, &answers)).flatten();
+        let resolved =
+            (upper_bits == UPPER_BITS).then(|| Resolved::build(&starts, &lows, &answers)).flatten();
         let spare = [u16::MAX; LINE];
         lows.extend(spare);
-        let (lows, starts) = match told {
+        let (lows, starts) = match resolved {
             Some(_) => (section(&lows), section(&[])),
             None => sections(&lows, &starts),
         };
-        Halves4 {
+        UpperTable4 {
             starts,
             upper_shift: 32 - upper_bits,
             lows,
@@ -229,14 +228,14 @@ impl Halves4 {
             answers,
             count: intervals.0.len(),
             is_short,
-            told,
+            resolved,
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
         let lows = bytes_of(&self.lows).len() + bytes_of(&self.guides).len();
-        let told = self.told.as_ref().map_or(0, Told::memory_bytes);
-        bytes_of(&self.starts).len() + lows + told + self.answers.memory_bytes()
+        let resolved = self.resolved.as_ref().map_or(0, Resolved::memory_bytes);
+        bytes_of(&self.starts).len() + lows + resolved + self.answers.memory_bytes()
     }
 
     /// How many intervals there are.
@@ -281,49 +280,49 @@ impl Halves4 {
 
     #[inline(always)]
     pub(super) fn answer(&self, processor: impl Compare, address: u32) -> u32 {
-        match self.told(address) {
+        match self.resolved(address) {
             Some(answer) => answer,
-            None => self.answer_untold(processor, address),
+            None => self.answer_unresolved(processor, address),
         }
     }
 
-    /// The answer, where it is not told.
+    /// The answer of an unresolved address.
     #[inline(always)]
-    pub(super) fn answer_untold(&self, processor: impl Compare, address: u32) -> u32 {
-        let part = match &self.told {
-            Some(told) => told.part(address),
+    pub(super) fn answer_unresolved(&self, processor: impl Compare, address: u32) -> u32 {
+        let part = match &self.resolved {
+            Some(resolved) => resolved.part(address),
             None => self.part(address),
         };
         // Near the one that it will be: it need not wait for the lows.
-        self.answers.warm(part.start);
+        self.answers.prefetch(part.start);
         self.answers.get(self.rank(processor, part, address))
     }
 
-    /// Asks for the line that a lookup reads first.
+    /// Prefetches the line that a lookup reads first.
     #[inline(always)]
     pub(super) fn prefetch(&self, address: u32) {
-        // What is told stays near.
+        // The resolved bits stay in the nearest cache.
         prefetch(&self.starts, (address >> self.upper_shift) as usize);
     }
 
-    /// Whether there is a table of what upper halves alone tell.
+    /// Whether most upper halves resolve the answer alone.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "for the choice of a path"))]
-    pub(super) fn is_told(&self) -> bool {
-        self.told.is_some()
+    pub(super) fn is_resolved(&self) -> bool {
+        self.resolved.is_some()
     }
 
-    /// The answer, where the upper half alone tells it; asks for nothing beyond the baseline.
+    /// The answer, where the upper half alone resolves it. It uses baseline instructions only.
     #[inline(always)]
-    pub(super) fn told(&self, address: u32) -> Option<u32> {
-        self.told.as_ref()?.answer(address)
+    pub(super) fn resolved(&self, address: u32) -> Option<u32> {
+        self.resolved.as_ref()?.answer(address)
     }
 
-    /// The answers of those whose upper half tells them, and then of the others. One load each is
+    /// The answers that upper halves resolve, and then the others. One load each is
     /// faster than gathering sixteen at a time with AVX-512 (docs/design/prefix-sets.md, Tried).
     #[inline(always)]
-    fn answers_told(
+    fn answers_resolved(
         &self,
-        told: &Told,
+        resolved: &Resolved,
         processor: impl Compare,
         addresses: &[u32],
         found: &mut [u32],
@@ -336,19 +335,19 @@ impl Halves4 {
             }
             return;
         };
-        let mut untold = told.answers64(processor, addresses, found);
-        while untold != 0 {
-            let lane = untold.trailing_zeros() as usize;
-            found[lane] = self.answer_untold(processor, addresses[lane]);
-            untold &= untold - 1;
+        let mut unresolved = resolved.answers64(processor, addresses, found);
+        while unresolved != 0 {
+            let lane = unresolved.trailing_zeros() as usize;
+            found[lane] = self.answer_unresolved(processor, addresses[lane]);
+            unresolved &= unresolved - 1;
         }
     }
 
     /// The answers of at most [`LANES`] addresses, in stages so that waits overlap.
     #[inline(always)]
     pub(super) fn answers(&self, processor: impl Compare, addresses: &[u32], found: &mut [u32]) {
-        if let Some(told) = &self.told {
-            return self.answers_told(told, processor, addresses, found);
+        if let Some(resolved) = &self.resolved {
+            return self.answers_resolved(resolved, processor, addresses, found);
         }
         if self.is_short && self.upper_shift == 32 - UPPER_BITS {
             // Nothing to find first, and small enough to be near: stages would only cost. An array
@@ -418,18 +417,18 @@ mod tests {
             let starts = (0..300_000_u32).map(|n| ((1 + n / each * 13) << 16) + n % each * step);
             let each = starts.enumerate().map(|(place, start)| (start, 1 + place as u32 % 5));
             let intervals = Intervals([(0, 0)].into_iter().chain(each).collect());
-            let halves = Halves4::build(&intervals);
-            assert_eq!(32 - halves.upper_shift, bits);
+            let table = UpperTable4::build(&intervals);
+            assert_eq!(32 - table.upper_shift, bits);
             let near = intervals.0.iter().step_by(37).flat_map(|(start, _)| {
                 [start.wrapping_sub(1), *start, start.wrapping_add(step - 1), start ^ 0xffff]
             });
             let asked: Vec<u32> = near.collect();
             for asked in asked.chunks(LANES) {
                 let mut found = [0; LANES];
-                halves.answers(Scalar, asked, &mut found[..asked.len()]);
+                table.answers(Scalar, asked, &mut found[..asked.len()]);
                 for (asked, found) in asked.iter().zip(found) {
                     let expected = intervals.answer(*asked);
-                    assert_eq!((halves.answer(Scalar, *asked), found), (expected, expected));
+                    assert_eq!((table.answer(Scalar, *asked), found), (expected, expected));
                 }
             }
         }

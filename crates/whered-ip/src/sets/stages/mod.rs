@@ -6,10 +6,10 @@
 //! ```text
 //! address  | 32 bits | 16 bits | 80 bits |
 //!
-//! slots    what is told of each /32 that is unlike its neighbours (`displaced`): an answer, or
+//! slots    the answer of each /32 that is unlike its neighbours (`perfect_hash`): an answer, or
 //! lines    sorted keys of the next 16 bits with their values (`lines`): an answer, or
-//! lists    what is told behind 48 bits (`lists`)
-//! others   intervals of all other addresses by their first 32 bits (`halves`)
+//! lists    the answers behind 48 bits (`lists`)
+//! others   intervals of all other addresses by their first 32 bits (`upper_table`)
 //! ```
 //!
 //! Invariants: a slot that is nobody's has key 0, and what is true of ::/32 unless that has its own.
@@ -21,37 +21,37 @@ mod lines;
 mod lists;
 
 use super::address6::{Address6, uppers};
-use super::halves::Halves4;
 use super::sweep::{Intervals, NOTHING};
+use super::upper_table::UpperTable4;
 use crate::image::sections;
 use crate::image::{Section, bytes_of};
 use crate::simd::Compare;
-use crate::tables::{Displaced, Each, LANES, Lanes, ask_ahead};
+use crate::tables::{Each, LANES, Lanes, PerfectHash, prefetch_ahead};
 use lines::{DEEP, Line, Slot};
 use lists::{LIST_BITS, Lists};
 
-/// Fewer addresses than this are looked up one by one: all lanes cost as much as so many.
+/// Fewer addresses than this are looked up one by one: all lanes cost as much as this many.
 const LANES_MIN: usize = 12;
-/// So many lanes of a batch are looked at together.
+/// How many lanes of a batch are processed together.
 const GROUP: usize = 16;
 /// Fewer addresses than this are looked up in `others` one by one.
 const OTHERS_MIN: usize = 12;
 
 /// The form.
-pub(super) struct Steps6 {
+pub(super) struct Stages6 {
     /// Which slot is a /32's.
-    places: Displaced,
+    places: PerfectHash,
     /// Those of `places`, and behind them such that they lead to.
     slots: Section<Slot>,
     lines: Section<Line>,
     /// Whether values of `lines` have 16 bits.
     is_narrow: bool,
     lists: Lists,
-    others: Halves4,
+    others: UpperTable4,
     count: usize,
 }
 
-/// How many boundaries are told apart by the last 80 bits.
+/// How many boundaries differ in the last 80 bits only.
 pub(super) fn deep_len(intervals: &Intervals<u128>) -> usize {
     let is_deep = |start: u128| start << (128 - LIST_BITS) != 0;
     intervals.0.iter().filter(|(start, _)| is_deep(*start)).count()
@@ -89,7 +89,7 @@ fn folded<N: Copy + PartialEq>(
     folded
 }
 
-/// One after the other: what is told of a /32 that has a slot, or of addresses from a /32 on.
+/// In order: the answer of a /32 that has a slot, or of the addresses from a /32 on.
 struct By32 {
     slots: Vec<(u32, u32)>,
     others: Intervals<u32>,
@@ -114,10 +114,10 @@ impl By32 {
     }
 }
 
-impl Steps6 {
+impl Stages6 {
     /// `None` where slots would meet, as if somebody had chosen the addresses for that.
-    pub(super) fn build(intervals: &Intervals<u128>) -> Option<Steps6> {
-        let mut lists = lists::Draft::default();
+    pub(super) fn build(intervals: &Intervals<u128>) -> Option<Stages6> {
+        let mut lists = lists::Builder::default();
         let by_48 = folded(
             &intervals.0,
             |start| (start >> LIST_BITS) as u64,
@@ -141,26 +141,26 @@ impl Steps6 {
         );
         let by_32 = By32::of(&by_32);
         let keys: Vec<u32> = by_32.slots.iter().map(|(key, _)| *key).collect();
-        let places = Displaced::build(&keys)?;
-        let mut draft = lines::Draft::new(is_narrow);
+        let places = PerfectHash::build(&keys)?;
+        let mut builder = lines::Builder::new(is_narrow);
         let of_zero = lines::answer_slot(0, by_32.others.0[0].1);
         let mut slots = vec![of_zero; places.len()];
         for (key, value) in by_32.slots {
             slots[places.place(key)] = if value & DEEP == 0 {
                 lines::answer_slot(key, value)
             } else {
-                draft.slot(key, &below[(value & !DEEP) as usize], places.len())
+                builder.slot(key, &below[(value & !DEEP) as usize], places.len())
             };
         }
-        slots.extend(draft.parts);
-        let (slots, lines) = sections(&slots, &draft.lines);
-        Some(Steps6 {
+        slots.extend(builder.parts);
+        let (slots, lines) = sections(&slots, &builder.lines);
+        Some(Stages6 {
             places,
             slots,
             lines,
             is_narrow,
             lists: lists.finish(),
-            others: Halves4::build(&by_32.others),
+            others: UpperTable4::build(&by_32.others),
             count: intervals.0.len(),
         })
     }
@@ -268,24 +268,24 @@ impl Steps6 {
             line_of[lane] = self.line_of_part(values[lane], margins, thirds[lane]);
             self.lines.prefetch(line_of[lane] as usize);
         }
-        let mut told = Each::<u32>::new();
+        let mut inner = Each::<u32>::new();
         for lane in 0..LANES {
-            ask_ahead(addresses, lane);
+            prefetch_ahead(addresses, lane);
             let line = &self.lines[line_of[lane] as usize];
-            told[lane] = lines::raw_in::<IS_NARROW>(processor, line, thirds[lane]);
+            inner[lane] = lines::raw_in::<IS_NARROW>(processor, line, thirds[lane]);
         }
-        for (told, value) in told.iter_mut().zip(values.iter()) {
-            let inner = lines::widened::<IS_NARROW>(*told);
-            *told = if *value & DEEP == 0 { *value } else { inner };
+        for (inner, value) in inner.iter_mut().zip(values.iter()) {
+            let widened = lines::widened::<IS_NARROW>(*inner);
+            *inner = if *value & DEEP == 0 { *value } else { widened };
         }
         match found.first_chunk_mut::<LANES>() {
-            Some(found) => *found = *told,
-            None => found.copy_from_slice(&told[..found.len()]),
+            Some(found) => *found = *inner,
+            None => found.copy_from_slice(&inner[..found.len()]),
         }
         // Not before: numbers that were written one by one cannot be read side by side at once.
-        for lane in Lanes::not_below(processor, &told, DEEP) {
+        for lane in Lanes::not_below(processor, &inner, DEEP) {
             if let (Some(found), Some(address)) = (found.get_mut(lane), addresses.get(lane)) {
-                *found = self.lists.answer(told[lane] & !DEEP, address.number());
+                *found = self.lists.answer(inner[lane] & !DEEP, address.number());
             }
         }
         let others = Lanes::not_below(processor, &unlike, 1).first(addresses.len());
@@ -349,7 +349,7 @@ mod tests {
         starts.dedup();
         let each = starts.iter().enumerate();
         let intervals = Intervals(each.map(|(place, start)| (*start, answer_of(place))).collect());
-        let steps = Steps6::build(&intervals).expect("nobody chose them");
+        let stages = Stages6::build(&intervals).expect("nobody chose them");
         let near = starts.iter().flat_map(|start| {
             [
                 start.wrapping_sub(1),
@@ -362,33 +362,33 @@ mod tests {
         let asked: Vec<u128> = near.chain([u128::MAX]).collect();
         for asked in asked.chunks(LANES) {
             let expected: Vec<u32> = asked.iter().map(|asked| intervals.answer(*asked)).collect();
-            answers(&steps, Scalar, asked, &expected);
+            answers(&stages, Scalar, asked, &expected);
             #[cfg(target_arch = "x86_64")]
             {
                 use whered_simd::Path;
                 match whered_simd::path() {
                     Path::Avx512(processor) => {
-                        answers(&steps, processor, asked, &expected);
-                        answers(&steps, processor.avx2(), asked, &expected);
+                        answers(&stages, processor, asked, &expected);
+                        answers(&stages, processor.avx2(), asked, &expected);
                     }
-                    Path::Avx2(processor) => answers(&steps, processor, asked, &expected),
+                    Path::Avx2(processor) => answers(&stages, processor, asked, &expected),
                     Path::Scalar => {}
                 }
             }
         }
     }
 
-    /// Singly and in batches, also such that are not full, as numbers and as octets.
-    fn answers(steps: &Steps6, processor: impl Compare, asked: &[u128], expected: &[u32]) {
+    /// One at a time and in batches, full and partial, as numbers and as octets.
+    fn answers(stages: &Stages6, processor: impl Compare, asked: &[u128], expected: &[u32]) {
         for (asked, expected) in asked.iter().zip(expected) {
-            assert_eq!(steps.answer(processor, *asked), *expected, "{asked:x}");
+            assert_eq!(stages.answer(processor, *asked), *expected, "{asked:x}");
         }
         let octets: Vec<[u8; 16]> = asked.iter().map(|asked| asked.to_be_bytes()).collect();
         for count in [asked.len(), asked.len().min(LANES_MIN), asked.len().min(51)] {
             let mut found = [0; LANES];
-            steps.answers(processor, &asked[..count], &mut found[..count]);
+            stages.answers(processor, &asked[..count], &mut found[..count]);
             assert_eq!(found[..count], expected[..count], "{asked:x?} in a batch");
-            steps.answers(processor, &octets[..count], &mut found[..count]);
+            stages.answers(processor, &octets[..count], &mut found[..count]);
             assert_eq!(found[..count], expected[..count], "octets {asked:x?} in a batch");
         }
     }
@@ -414,8 +414,8 @@ mod tests {
         });
         let each = starts.enumerate().map(|(place, start)| (start, 1 + place as u32 % 7));
         let intervals = Intervals([(0, NOTHING)].into_iter().chain(each).collect());
-        let steps = Steps6::build(&intervals).expect("nobody chose them");
-        assert!(steps.memory_bytes() < UPPERS_BYTES + 6 * intervals.0.len());
+        let stages = Stages6::build(&intervals).expect("nobody chose them");
+        assert!(stages.memory_bytes() < UPPERS_BYTES + 6 * intervals.0.len());
     }
 
     #[test]
@@ -424,7 +424,7 @@ mod tests {
         let deep = (0..300_u128).map(|n| 0x2001_0db8 << 96 | (n % 7) << 80 | (n * n) << 20);
         let ends = [1, u128::MAX, u128::MAX - 1, 0xffff << 112, 0xffff_ffff << 96, !0 << 80];
         check(deep.chain(ends), answer_of);
-        // Values of the first steps that are answers beside such that are not.
+        // Some values of the first stage are answers, others are not.
         check((0..2_000_u128).map(|n| (n * n * 977) << 96 & !(0xfff << 112)), answer_of);
     }
 }

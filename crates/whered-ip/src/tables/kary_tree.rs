@@ -39,7 +39,7 @@ pub(crate) trait Line: Plain {
     const EMPTY: Self;
     /// A number as it is kept: see the header. `None` for zero.
     fn kept(number: Self::Key) -> Option<Self::Key>;
-    /// A number as it is asked for.
+    /// A number as callers give it.
     fn asked(number: Self::Key) -> Self::Key;
     fn as_slice(&self) -> &[Self::Key];
     fn as_mut_slice(&mut self) -> &mut [Self::Key];
@@ -103,16 +103,16 @@ impl Line for [u64; 8] {
 }
 
 /// The tree.
-pub(crate) struct WideTree<L> {
+pub(crate) struct KaryTree<L> {
     lines: Section<L>,
     /// Where each level begins and ends among the lines, the root first.
     levels: [(u32, u32); LEVELS_MAX],
     depth: usize,
 }
 
-impl<L: Line> WideTree<L> {
+impl<L: Line> KaryTree<L> {
     /// A tree of these numbers, which rise strictly and are not zero.
-    pub(crate) fn build(numbers: impl ExactSizeIterator<Item = L::Key>) -> WideTree<L> {
+    pub(crate) fn build(numbers: impl ExactSizeIterator<Item = L::Key>) -> KaryTree<L> {
         let leaf_count = numbers.len().div_ceil(L::KEYS).max(1);
         let mut leaves = vec![L::EMPTY; leaf_count];
         for (place, number) in numbers.enumerate() {
@@ -130,11 +130,11 @@ impl<L: Line> WideTree<L> {
         }
         stack.reverse();
         let lines = section(&stack.concat());
-        WideTree::from_lines(lines, leaf_count).expect("lines as many as the levels have")
+        KaryTree::from_lines(lines, leaf_count).expect("lines as many as the levels have")
     }
 
-    /// The tree whose lines are these, of which so many are leaves; `None` if it has not as many.
-    pub(crate) fn from_lines(lines: Section<L>, leaf_count: usize) -> Option<WideTree<L>> {
+    /// The tree with these lines, of which `leaves` are leaves; `None` if it has fewer.
+    pub(crate) fn from_lines(lines: Section<L>, leaf_count: usize) -> Option<KaryTree<L>> {
         let mut sizes = vec![leaf_count.max(1)];
         while let Some(size) = sizes.last().filter(|size| **size > 1 && sizes.len() < LEVELS_MAX) {
             sizes.push(size.div_ceil(L::KEYS + 1));
@@ -145,7 +145,7 @@ impl<L: Line> WideTree<L> {
             end += u32::try_from(*size).ok()?;
             *bounds = (start, end);
         }
-        (lines.len() == end as usize).then_some(WideTree { lines, levels, depth: sizes.len() })
+        (lines.len() == end as usize).then_some(KaryTree { lines, levels, depth: sizes.len() })
     }
 
     /// The lines, to be kept in a file.
@@ -176,8 +176,8 @@ impl<L: Line> WideTree<L> {
         node * L::KEYS as u32 + below(self.levels[self.depth - 1].0, node)
     }
 
-    /// The same of at most [`LANES`] numbers, level by level for all of them, so that waits for
-    /// memory overlap: each line was asked for when the level above was read.
+    /// The ranks of at most [`LANES`] numbers, level by level for all of them. Each level prefetches the
+    /// lines of the next one, so that waits for memory overlap.
     #[inline(always)]
     pub(crate) fn ranks(
         &self,
@@ -238,7 +238,7 @@ mod tests {
     where
         L::Key: std::fmt::Debug,
     {
-        let tree = WideTree::<L>::build(numbers.iter().copied());
+        let tree = KaryTree::<L>::build(numbers.iter().copied());
         let mut ranks = [0; LANES];
         for asked in asked.chunks(LANES) {
             tree.ranks(Scalar, asked, &mut ranks);
