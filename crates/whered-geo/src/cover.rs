@@ -53,7 +53,7 @@ pub(crate) const COLUMN_RADIANS: f64 = TAU / TURN;
 pub(crate) const ROW_RADIANS: f64 = LATITUDE_LIMIT_DEGREES / 90.0 * PI / TURN;
 /// How far angles are kept from a threshold, relative and absolute (radians).
 const MARGIN: f64 = 1e-9;
-/// The same for lines of a polygon, in degrees.
+/// The margin of a polygon's lines, in degrees.
 const LINE_MARGIN_DEGREES: f64 = 1e-9;
 
 /// How a quad lies to a shape.

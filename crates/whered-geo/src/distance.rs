@@ -1,7 +1,7 @@
 //! The distance between two places, to the last bit as Redis 7.0.15 computes it.
 //!
 //! For: one formula, used by every search, sort and reply; and the same by series, within a known error
-//! (`NearOrigin`), for whoever can tell where the error does not matter.
+//! (`NearOrigin`), for callers that know where the error does not matter.
 //! Not for: ellipsoids; the earth is a sphere here, as it is for Redis (error up to 0.5 %).
 //! Why bits matter: a point lies inside a circle by `distance <= radius`, and stored distances
 //! are printed with 17 digits, so another order of operations would be seen by clients.

@@ -69,7 +69,7 @@ pub(crate) struct Bounds {
     /// The first row and the steps to the last one.
     pub(crate) south: u32,
     pub(crate) height: u32,
-    /// The same for rows in which a point can be certainly inside.
+    /// The rows in which a point can be certainly inside.
     pub(crate) inner_south: u32,
     pub(crate) inner_height: u32,
     /// The `h` of a point in another row, between the two limits.
@@ -99,7 +99,7 @@ pub(crate) struct Short {
     pub(crate) cosines: [f32; 5],
 }
 
-/// The same for the long form.
+/// The constants of the long form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Long {
     pub(crate) dx: f64,

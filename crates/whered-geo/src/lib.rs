@@ -38,7 +38,7 @@ pub use points::bulk::{Change, ChangeBatch};
 pub use points::found::{Found, FoundCursor, FoundHit};
 pub use points::naive::NaivePoints;
 pub use points::{
-    Foreseen, Inserted, PAGES_VERSION, PageError, PagePosition, Pages, Points, PointsLoader, Tree,
+    Inserted, LookupHint, PAGES_VERSION, PageError, PagePosition, Pages, Points, PointsLoader, Tree,
 };
 pub use polygon::Polygon;
 pub use search::{Hit, Order, Search};

@@ -73,7 +73,7 @@ pub struct Center {
 }
 
 impl Center {
-    /// Reckons what comparisons need of a place.
+    /// Computes what comparisons need of a place.
     #[inline]
     #[must_use]
     pub fn new(place: Place) -> Center {

@@ -49,7 +49,7 @@ impl Shape {
         self.distance_if_inside_from(&Origin::new(center), point)
     }
 
-    /// The same for many points around one centre.
+    /// Like `distance_if_inside`, for many points around one centre.
     pub(crate) fn distance_if_inside_from(&self, origin: &Origin, point: Place) -> Option<f64> {
         let center = origin.place;
         match self {

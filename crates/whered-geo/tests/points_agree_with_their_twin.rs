@@ -13,7 +13,7 @@ enum Update {
     Remove(Vec<u8>),
 }
 
-/// Few names, so that moves and removals meet something; some long enough to lie outside.
+/// Few names, so that moves and removals meet something; some long enough for the overflow store.
 fn members() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         20 => (0u16..900).prop_map(|id| id.to_string().into_bytes()),

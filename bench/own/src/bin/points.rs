@@ -62,7 +62,7 @@ impl Changes {
                 for (pair, (name, &cell)) in pairs.iter_mut().zip(names.iter().zip(cells)) {
                     *pair = (name.as_bytes(), cell);
                 }
-                points.warm_points(&pairs[..names.len()]);
+                points.prefetch_points(&pairs[..names.len()]);
             }
             for (name, &cell) in names.iter().zip(cells) {
                 let inserted = points.insert(name.as_bytes(), cell);

@@ -5,12 +5,12 @@
 //!
 //! Cost: the value's own for each member.
 
-use whered_geo::{Cell, Foreseen, Inserted, Points};
+use whered_geo::{Cell, Inserted, LookupHint, Points};
 
 use super::value::Value;
 
 /// How many points are prefetched at once, before the value is held for their addition.
-pub(super) const BROUGHT_NEAR_MAX: usize = 2 * Points::WARMED_TOGETHER;
+pub(super) const BROUGHT_NEAR_MAX: usize = 2 * Points::PREFETCH_BATCH;
 
 /// Which members an addition may touch (`NX`, `XX`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -92,12 +92,12 @@ pub(super) fn apply_points<'a>(
     value: &mut Value,
     points: &[(&'a [u8], Cell)],
     condition: AddCondition,
-    foreseen: &mut [Foreseen; BROUGHT_NEAR_MAX],
+    foreseen: &mut [LookupHint; BROUGHT_NEAR_MAX],
     mut each: impl FnMut(Inserted),
 ) -> Option<Kept<'a>> {
     let mut kept: Option<Kept<'_>> = None;
     let are_near = points.len() <= BROUGHT_NEAR_MAX;
-    let together = if are_near { BROUGHT_NEAR_MAX } else { Points::WARMED_TOGETHER };
+    let together = if are_near { BROUGHT_NEAR_MAX } else { Points::PREFETCH_BATCH };
     for (index, &(member, cell)) in points.iter().enumerate() {
         if !are_near && index.is_multiple_of(together) {
             let end = points.len().min(index + together);

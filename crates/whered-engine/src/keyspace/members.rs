@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, RwLockWriteGuard};
 
-use whered_geo::{Cell, ChangeBatch, Foreseen, Inserted};
+use whered_geo::{Cell, ChangeBatch, Inserted, LookupHint};
 
 use super::additions::{
     AddCondition, Added, BROUGHT_NEAR_MAX, ScoreRules, apply_points, apply_scores,
@@ -83,7 +83,7 @@ impl Keyspace {
     ) -> Result<Ticket, WriteError> {
         let makes = condition != AddCondition::OnlyExisting;
         // Waiting for memory takes most of the time, and others may use the value meanwhile.
-        let mut foreseen = [Foreseen::default(); BROUGHT_NEAR_MAX];
+        let mut foreseen = [LookupHint::default(); BROUGHT_NEAR_MAX];
         if (2..=BROUGHT_NEAR_MAX).contains(&points.len()) {
             self.inspect(number, key, |value| value.foresee(points, &mut foreseen));
         }

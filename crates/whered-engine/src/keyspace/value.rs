@@ -16,7 +16,7 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 
 use whered_geo::score::{cell_of_score, place_of_score};
-use whered_geo::{Cell, Change, ChangeBatch, Foreseen, Inserted, Place, Points};
+use whered_geo::{Cell, Change, ChangeBatch, Inserted, LookupHint, Place, Points};
 
 use super::sorted_set::{self, SortedSet};
 
@@ -144,15 +144,15 @@ impl Value {
 
     /// Brings near what adding these points will read and change, and says what it has seen of
     /// each.
-    pub(crate) fn foresee(&self, points: &[(&[u8], Cell)], foreseen: &mut [Foreseen]) {
+    pub(crate) fn foresee(&self, points: &[(&[u8], Cell)], foreseen: &mut [LookupHint]) {
         if let Data::Collection(collection) = &self.data {
-            collection.foresee(points, foreseen);
+            collection.lookup_hints(points, foreseen);
         }
     }
 
     /// Adds a point or moves it. A text takes none.
     pub(crate) fn insert_point(&mut self, member: &[u8], cell: Cell) -> Inserted {
-        self.insert_foreseen(member, cell, &Foreseen::default())
+        self.insert_foreseen(member, cell, &LookupHint::default())
     }
 
     /// As [`Value::insert_point`], with a lookup hint.
@@ -160,10 +160,10 @@ impl Value {
         &mut self,
         member: &[u8],
         cell: Cell,
-        foreseen: &Foreseen,
+        foreseen: &LookupHint,
     ) -> Inserted {
         let inserted = match &mut self.data {
-            Data::Collection(points) => points.insert_foreseen(member, cell, foreseen),
+            Data::Collection(points) => points.insert_with_hint(member, cell, foreseen),
             Data::SortedSet(set) => set.insert(member, cell.bits() as f64),
             Data::Text(_) => Inserted::Unchanged,
         };

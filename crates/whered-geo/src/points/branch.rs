@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use super::leaf::{Leaf, MOST_ENTRIES};
 use super::memory;
-use super::outside::{Outside, Text};
+use super::overflow::{Overflow, Text};
 use super::tree::Position;
 
 /// The most children of a branch.
@@ -75,7 +75,7 @@ pub(super) trait Node: Clone {
     /// The cell of the first entry.
     fn first(&self) -> u64;
     /// The member of the first entry.
-    fn first_member<'a>(&'a self, outside: &'a Outside) -> &'a [u8];
+    fn first_member<'a>(&'a self, overflow: &'a Overflow) -> &'a [u8];
     /// Inserts an entry; returns the upper half if there are two now.
     fn insert(&mut self, at: Position, entry: Entry<'_>, effects: &mut Effects) -> Option<Self>;
     /// Removes an entry; true if it was the only one, and the node is to be dropped as a whole.
@@ -108,8 +108,8 @@ impl Node for Leaf {
         self.first()
     }
 
-    fn first_member<'a>(&'a self, outside: &'a Outside) -> &'a [u8] {
-        self.member(0, outside)
+    fn first_member<'a>(&'a self, overflow: &'a Overflow) -> &'a [u8] {
+        self.member(0, overflow)
     }
 
     fn insert(&mut self, at: Position, entry: Entry<'_>, effects: &mut Effects) -> Option<Leaf> {
@@ -186,8 +186,8 @@ impl<C: Node> Node for Arc<Branch<C>> {
         self.firsts[0]
     }
 
-    fn first_member<'a>(&'a self, outside: &'a Outside) -> &'a [u8] {
-        self.children[0].first_member(outside)
+    fn first_member<'a>(&'a self, overflow: &'a Overflow) -> &'a [u8] {
+        self.children[0].first_member(overflow)
     }
 
     fn insert(&mut self, at: Position, entry: Entry<'_>, effects: &mut Effects) -> Option<Self> {
@@ -339,14 +339,14 @@ impl<C: Node> Branch<C> {
     /// The last child that begins at or before the wanted entry, or the first child; `None` if
     /// there is no child.
     #[inline(always)]
-    pub(super) fn child_for(&self, bits: u64, member: &[u8], outside: &Outside) -> Option<usize> {
+    pub(super) fn child_for(&self, bits: u64, member: &[u8], overflow: &Overflow) -> Option<usize> {
         let mut low = self.firsts.partition_point(|&first| first < bits);
         if self.firsts.get(low) == Some(&bits) {
             // Children that begin in the wanted cell are told apart by their first members.
             let mut high = low + self.firsts[low..].partition_point(|&first| first == bits);
             while low < high {
                 let middle = low + (high - low) / 2;
-                if self.children[middle].first_member(outside) <= member {
+                if self.children[middle].first_member(overflow) <= member {
                     low = middle + 1;
                 } else {
                     high = middle;

@@ -21,7 +21,7 @@
 use std::ops::Range;
 
 use super::Tree;
-use super::outside::member_of;
+use super::overflow::member_of;
 use super::walk::LeafAt;
 use crate::cell::Cell;
 use crate::distance::error_meters;
@@ -144,7 +144,7 @@ impl Found {
         }
         // A long member is among them: one by one.
         cursor.pass(span, 1);
-        Some(leaf.bulk(slots.start as usize, &points.outside))
+        Some(leaf.bulk(slots.start as usize, &points.overflow))
     }
 
     /// The next hit; `None` after the last. `points` is what was searched, a frozen
@@ -156,7 +156,7 @@ impl Found {
         let about_meters = self.distances.get(cursor.hits).copied();
         cursor.pass(span, 1);
         Some(FoundHit {
-            bulk: leaf.bulk(slot, &points.outside),
+            bulk: leaf.bulk(slot, &points.overflow),
             cell: Cell::from_stored_bits(leaf.cell_bits(slot)),
             center: self.center.unwrap_or(Place { longitude_degrees: 0.0, latitude_degrees: 0.0 }),
             about_meters,
@@ -194,7 +194,7 @@ impl Found {
         }
     }
 
-    /// Makes room for so many entries with distances.
+    /// Reserves memory for `count` entries with distances.
     pub(super) fn reserve(&mut self, count: usize) {
         self.spans.reserve(count);
         self.distances.reserve(count);

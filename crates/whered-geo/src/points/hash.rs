@@ -7,7 +7,7 @@
 //! word, word ──xor keys──► 64 x 64 -> 128 bit product ──► upper xor lower half ──► next words
 //! ```
 //!
-//! Whoever chooses names does not know the key and sees no hash, so that names cannot be chosen to
+//! A client that chooses names neither knows the key nor sees a hash, so that names cannot be chosen to
 //! collide. A folded product mixes all bits of both words, and costs one instruction.
 //!
 //! ```text
@@ -35,7 +35,7 @@ impl Key {
         Key([1, 2, 3].map(|number: u64| random.hash_one(number)))
     }
 
-    /// A key by which all names of so many bytes, 16 at most, have one hash: the last product is
+    /// A key by which all names of this length, at most 16 bytes, have one hash: the last product is
     /// with zero.
     #[cfg(test)]
     pub(super) fn blind_to(length: u64) -> Key {

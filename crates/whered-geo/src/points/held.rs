@@ -9,7 +9,7 @@
 //! found        the same spans, which are places in that tree now
 //! ```
 //!
-//! A frozen view shares the root, so that whoever changes a leaf copies it and three branches, with one counted
+//! A frozen view shares the root, so that a writer that changes a leaf copies it and three branches, with one counted
 //! reference more for each of up to 128 leaves beside it. Here only a leaf in which something was found is shared.
 //! That costs the search some 40 ns a leaf, so a collection that nobody has changed lately is frozen all the same, and
 //! so is one in which hits are in very many leaves.
@@ -81,8 +81,8 @@ impl Points {
 }
 
 impl Tree {
-    /// The same of a frozen view, which need not be kept any longer: a tree of those leaves alone in which something
-    /// was found by searching this one, unless they are very many.
+    /// Like [`Points::hold`], for a frozen view that need not live longer: a tree of the leaves with hits, unless
+    /// there are very many of them.
     pub fn hold(&self, found: &mut Found) -> Tree {
         const AHEAD: usize = 8;
         let mut places: Vec<LeafAt> = found.leaves().collect();
@@ -99,7 +99,7 @@ impl Tree {
             (leaf.first(), leaf.len(), leaf)
         });
         let mut held = Tree::from_leaves(leaves);
-        held.outside = Arc::clone(&self.outside);
+        held.overflow = Arc::clone(&self.overflow);
         found.held_bytes = places.len() * PLACE_BYTES;
         let new_places: Vec<LeafAt> = held.leaf_places().collect();
         let mut index = 0;

@@ -94,7 +94,7 @@ impl Entries<'_> {
 impl<'a> Entries<'a> {
     fn entry(&self, position: Position) -> (&'a [u8], Cell) {
         let leaf = self.tree.leaf(position);
-        let member = leaf.member(position.slot(), &self.tree.outside);
+        let member = leaf.member(position.slot(), &self.tree.overflow);
         (member, Cell::from_stored_bits(leaf.cell_bits(position.slot())))
     }
 }

@@ -1,13 +1,13 @@
 //! Finding entries: by name, by (cell, member), by cell, by rank.
 //!
 //! For: every question that ends at one position. Not for: walking on from there (`iter.rs`), or
-//! bringing the memory near beforehand (`warm.rs`).
+//! bringing the memory near beforehand (`prefetch.rs`).
 //! Cost: four binary searches over plain numbers; texts are compared only where cells tie.
 
 use super::branch::{Branch, Node};
 use super::leaf::Leaf;
+use super::prefetch::Target;
 use super::tree::{Position, Tree};
-use super::warm::Target;
 use super::{Points, members};
 use crate::cell::Cell;
 
@@ -33,7 +33,7 @@ impl Points {
         found.reserve(members.len());
         for some in members.chunks(ASKED_TOGETHER) {
             let mut hashes = [0; ASKED_TOGETHER];
-            self.hash_and_ask(some, &mut hashes);
+            self.hash_and_prefetch(some, &mut hashes);
             for (batch, hashes) in some.chunks(BATCH).zip(hashes.chunks(BATCH)) {
                 self.append_cells(batch, hashes, found);
             }
@@ -57,7 +57,7 @@ impl Points {
         }
     }
 
-    /// The stages of `warm.rs` for the members that have a code, and at their end the entries are
+    /// The stages of `prefetch.rs` for the members that have a code, and at their end the entries are
     /// there to be compared.
     fn put_cells(&self, members: &[&[u8]], codes: &[Target; BATCH], found: &mut [Option<Cell>]) {
         let leaves = self.leaves_of(codes).map(|seen| seen.map(|seen| seen.leaf));
@@ -78,7 +78,7 @@ impl Points {
         }
         for (index, member) in members.iter().enumerate() {
             let (Some(bits), Some(leaf)) = (codes[index], leaves[index]) else { continue };
-            found[index] = if leaf.has(slots[index], bits, member, &self.outside) {
+            found[index] = if leaf.has(slots[index], bits, member, &self.overflow) {
                 Some(Cell::from_stored_bits(bits))
             } else {
                 // Several members in one cell, a code of two members, a cell at the very limit.
@@ -123,7 +123,7 @@ impl Tree {
             return Err(self.end());
         };
         let first = Position::new(path, 0);
-        match self.leaf(first).find(bits, member, &self.outside) {
+        match self.leaf(first).find(bits, member, &self.overflow) {
             Ok(slot) => Ok(first.with_slot(slot)),
             Err(slot) => Err(first.with_slot(slot)),
         }
@@ -132,11 +132,11 @@ impl Tree {
     /// The way to the leaf that holds this entry or would: the last one that does not begin after
     /// it. `None` only if there is no leaf at all.
     fn path_for(&self, bits: u64, member: &[u8]) -> Option<[usize; 3]> {
-        let top = self.root.child_for(bits, member, &self.outside)?;
+        let top = self.root.child_for(bits, member, &self.overflow)?;
         let branch = &self.root.children()[top];
-        let middle = branch.child_for(bits, member, &self.outside)?;
+        let middle = branch.child_for(bits, member, &self.overflow)?;
         let branch = &branch.children()[middle];
-        let lowest = branch.child_for(bits, member, &self.outside)?;
+        let lowest = branch.child_for(bits, member, &self.overflow)?;
         branch.children()[lowest].prefetch_keys();
         Some([top, middle, lowest])
     }

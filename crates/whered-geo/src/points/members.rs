@@ -12,7 +12,7 @@
 //!
 //! A slot has the whole code, so that a part grows without asking anybody for names again; its
 //! home bucket is the code scaled to the number of buckets. A cell at the very limit of the globe
-//! has more than 52 bits; it is kept without the upper two, and whoever confirms a slot tries what
+//! has more than 52 bits; it is kept without the upper two, and the check of a slot tries what
 //! they may have been ([`bits_of`]).
 //!
 //! A number below 2^31 needs no confirmation: hashes of numbers are a permutation of them with one
@@ -198,7 +198,7 @@ impl Members {
         memory::allocated_room::<Part>(self.parts.capacity()) + self.bytes
     }
 
-    /// The same, added up anew.
+    /// The bytes, added up anew.
     #[cfg(test)]
     pub(super) fn recounted_bytes(&self) -> usize {
         memory::allocated_room::<Part>(self.parts.capacity()) + self.parts_bytes()
@@ -288,7 +288,7 @@ struct Part {
 }
 
 impl Part {
-    /// An empty part of so many buckets.
+    /// An empty part of `count` buckets.
     fn of_size(size: usize) -> Part {
         let spare = (size / 16).min(4);
         Part { buckets: vec![Bucket::default(); size], homes: size - spare, used: 0 }

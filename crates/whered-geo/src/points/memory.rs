@@ -41,7 +41,7 @@ pub(super) const fn allocated_room<T>(capacity: usize) -> usize {
     allocated(capacity * size_of::<T>(), align_of::<T>())
 }
 
-/// Bytes taken for so many bytes behind reference counts.
+/// Bytes that this many bytes behind reference counts take.
 pub(super) const fn allocated_shared(bytes: usize) -> usize {
     allocated(COUNTS_BYTES + bytes, 8)
 }

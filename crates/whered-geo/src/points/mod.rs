@@ -8,7 +8,7 @@
 //! Points ─┬ members   hash → cell, no text (members.rs draws it)
 //!         └ Tree ─┬ branches of branches of leaves (tree.rs, branch.rs)
 //!                 │    Leaf   up to 256 entries: cells and reply-ready texts (leaf/mod.rs)
-//!                 └ outside   members longer than 1 KiB (outside.rs)
+//!                 └ overflow  members longer than 1 KiB (overflow.rs)
 //! ```
 //!
 //! Invariants:
@@ -19,7 +19,7 @@
 //!   an answer by itself.
 //!
 //! Pages of leaves lead out of the process and back (`pages.rs`, `loader/mod.rs`). A long reply holds its
-//! hits' leaves (`held.rs`); a change that was brought near is not looked for again (`foreseen.rs`).
+//! hits' leaves (`held.rs`); a change that was prefetched is not searched for again (`lookup_hint.rs`).
 //!
 //! Concurrency: a plain value; shared for reading, exclusive for writing. [`Points::freeze`] gives
 //! a view that any thread may keep and read while the collection changes.
@@ -37,7 +37,6 @@
 
 mod branch;
 pub mod bulk;
-mod foreseen;
 pub mod found;
 mod hash;
 mod held;
@@ -45,25 +44,26 @@ pub mod iter;
 mod leaf;
 mod loader;
 mod lookup;
+mod lookup_hint;
 mod members;
 mod memory;
 pub mod naive;
 mod nearest;
 mod number;
-mod outside;
+mod overflow;
 mod pages;
+mod prefetch;
 mod ranking;
 mod search;
 mod tree;
 mod update;
 mod walk;
-mod warm;
 
 use std::ops::Deref;
 
-pub use foreseen::Foreseen;
 use held::LatelyChanged;
 pub use loader::{PageError, PointsLoader};
+pub use lookup_hint::LookupHint;
 use members::Members;
 pub use pages::{PAGES_VERSION, PagePosition, Pages};
 pub use tree::Tree;

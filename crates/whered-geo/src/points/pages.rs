@@ -5,7 +5,7 @@
 //!
 //! A walk gives every entry that stays where it is from the walk's start to its end, whatever
 //! becomes of the others: one that moves meanwhile may come twice or not at all, and one that is
-//! removed may come. Whoever applies the changes made since the start, in order, to what the pages
+//! removed may come. Applying the changes made since the start, in order, to what the pages
 //! hold, has the collection as it is.
 //!
 //! ```text
@@ -26,7 +26,7 @@
 use std::sync::Arc;
 
 use super::leaf::Leaf;
-use super::outside;
+use super::overflow;
 use super::tree::{Position, Tree};
 
 /// The version of the form in which pages are written; a reader knows no other.
@@ -59,7 +59,7 @@ impl PagePosition {
     fn member(&self) -> &[u8] {
         match &self.member {
             Fence::Copied(member) => member,
-            Fence::Shared(bulk) => outside::member_of(bulk),
+            Fence::Shared(bulk) => overflow::member_of(bulk),
         }
     }
 }
@@ -142,8 +142,8 @@ impl Tree {
         let leaf = self.leaf(at);
         let mut has_one = false;
         for slot in at.slot()..leaf.len() {
-            let Some(number) = leaf.outside_number(slot) else { continue };
-            let bulk = Arc::clone(self.outside.shared(number));
+            let Some(number) = leaf.overflow_number(slot) else { continue };
+            let bulk = Arc::clone(self.overflow.shared(number));
             let header = [bulk.len() as u64, leaf.cell_bits(slot)];
             let frame = Frame::Long { header, bulk };
             if has_one && pages.bytes + frame.size() > bytes_max {
@@ -157,9 +157,9 @@ impl Tree {
 
     fn page_position(&self, at: Position) -> PagePosition {
         let leaf = self.leaf(at);
-        let member = match leaf.outside_number(at.slot()) {
-            Some(number) => Fence::Shared(Arc::clone(self.outside.shared(number))),
-            None => Fence::Copied(leaf.member(at.slot(), &self.outside).into()),
+        let member = match leaf.overflow_number(at.slot()) {
+            Some(number) => Fence::Shared(Arc::clone(self.overflow.shared(number))),
+            None => Fence::Copied(leaf.member(at.slot(), &self.overflow).into()),
         };
         PagePosition { bits: leaf.cell_bits(at.slot()), member }
     }

@@ -33,7 +33,7 @@ impl Tree {
                 bytes += check(lowest);
                 for leaf in lowest.children() {
                     assert!((1..=MOST_ENTRIES).contains(&leaf.len()));
-                    // Whoever has made it, it can be written to a disk and read back.
+                    // However it was made, it can be written to a disk and read back.
                     assert!(Leaf::from_stored(leaf.words()).is_ok());
                     bytes += leaf.memory_bytes();
                     len += leaf.len();
@@ -41,8 +41,8 @@ impl Tree {
             }
         }
         assert_eq!(self.len(), len);
-        assert_eq!(self.outside.text_bytes(), self.outside.recounted_text_bytes());
-        let beside = self.root.memory_bytes() + self.outside.memory_bytes();
+        assert_eq!(self.overflow.text_bytes(), self.overflow.recounted_text_bytes());
+        let beside = self.root.memory_bytes() + self.overflow.memory_bytes();
         assert_eq!(self.memory_bytes(), memory::with_holes(bytes) + beside);
         let entries: Vec<(Cell, &[u8])> =
             self.iter().map(|(member, cell)| (cell, member)).collect();
@@ -180,22 +180,22 @@ fn the_account_of_memory_is_right_after_every_kind_of_change() {
 }
 
 #[test]
-fn what_was_foreseen_of_one_member_moves_no_other() {
-    let (mut points, mut foreseen) = (Points::new(), [Foreseen::default()]);
+fn the_hint_of_one_member_moves_no_other() {
+    let (mut points, mut hints) = (Points::new(), [LookupHint::default()]);
     for number in 0..1000u32 {
         points.insert(format!("name {number}").as_bytes(), cell(u64::from(number / 2)));
     }
     // Each of these shares its cell with the one before it in the order of names.
     for number in (1..1000u32).step_by(2) {
         let (one, other) = (format!("name {}", number - 1), format!("name {number}"));
-        points.foresee(&[(other.as_bytes(), cell(77_777))], &mut foreseen);
-        points.insert_foreseen(one.as_bytes(), cell(99_999), &foreseen[0]);
+        points.lookup_hints(&[(other.as_bytes(), cell(77_777))], &mut hints);
+        points.insert_with_hint(one.as_bytes(), cell(99_999), &hints[0]);
     }
     points.assert_sound();
 }
 
 #[test]
-fn nearly_all_that_is_foreseen_is_confirmed() {
+fn nearly_all_hints_are_confirmed() {
     let mut random = Random(5);
     let mut points = Points::new();
     for number in 0..100_000u64 {
@@ -205,12 +205,12 @@ fn nearly_all_that_is_foreseen_is_confirmed() {
     for _ in 0..1000 {
         let name = random.below(100_000).to_string();
         let to = cell(random.below(1 << 31) << 20);
-        let mut foreseen = [Foreseen::default()];
-        points.foresee(&[(name.as_bytes(), to)], &mut foreseen);
+        let mut hints = [LookupHint::default()];
+        points.lookup_hints(&[(name.as_bytes(), to)], &mut hints);
         let hash = points.members.hash(name.as_bytes());
-        entries += usize::from(points.confirmed(&foreseen[0], hash, name.as_bytes()).is_some());
-        places += usize::from(points.tree.confirmed_place(&foreseen[0], to.bits()).is_some());
-        points.insert_foreseen(name.as_bytes(), to, &foreseen[0]);
+        entries += usize::from(points.confirmed(&hints[0], hash, name.as_bytes()).is_some());
+        places += usize::from(points.tree.confirmed_place(&hints[0], to.bits()).is_some());
+        points.insert_with_hint(name.as_bytes(), to, &hints[0]);
     }
     assert!(entries > 950 && places > 950, "{entries} entries and {places} places of 1000");
     points.assert_sound();

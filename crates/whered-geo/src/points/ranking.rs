@@ -19,7 +19,7 @@ use crate::distance::{NearOrigin, error_meters};
 use crate::place::Place;
 use crate::search::{Order, Search};
 
-/// So many distances are told at once.
+/// How many distances are computed at once.
 const TOGETHER: usize = 8;
 
 /// A point whose distance is known within its error.
@@ -51,7 +51,7 @@ impl<'a> Ranking<'a> {
         Ranking { search, origin: NearOrigin::new(search.center) }
     }
 
-    /// So many entries with their distances.
+    /// The entries with their distances.
     pub(super) fn of(
         &self,
         points: &Tree,

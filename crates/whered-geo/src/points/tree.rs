@@ -7,7 +7,7 @@
 //! ```text
 //! Tree ─┬ root Branch ─┬ Branch ─┬ Branch ─┬ Leaf      branch.rs and leaf/mod.rs draw them
 //!       │  any width   │  128    │  128    └ Leaf      128 * 177 entries below the lowest
-//!       └ outside        long members
+//!       └ overflow       long members
 //! ```
 //!
 //! Invariants: those of its parts; all leaves are equally deep; `bytes` is the sum of the memory
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use super::branch::{Branch, Effects, Entry, MOST_CHILDREN, Node, own};
 use super::leaf::Leaf;
 use super::memory;
-use super::outside::{Outside, Text};
+use super::overflow::{Overflow, Text};
 
 type Lowest = Arc<Branch<Leaf>>;
 type Middle = Arc<Branch<Lowest>>;
@@ -37,7 +37,7 @@ const LEVELS: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub struct Tree {
     pub(super) root: Arc<Branch<Middle>>,
-    pub(super) outside: Arc<Outside>,
+    pub(super) overflow: Arc<Overflow>,
     len: usize,
     bytes: usize,
 }
@@ -62,7 +62,7 @@ impl Position {
         self.slot as usize
     }
 
-    /// The same leaf, another slot.
+    /// Another slot of the same leaf.
     pub(crate) fn with_slot(self, slot: usize) -> Position {
         Position { slot: slot as u32, ..self }
     }
@@ -92,7 +92,7 @@ impl Tree {
     /// Bytes of memory taken, spare room and what the allocator makes of it included. What a
     /// frozen view shares with its collection is counted by both.
     pub fn memory_bytes(&self) -> usize {
-        memory::with_holes(self.bytes) + self.root.memory_bytes() + self.outside.memory_bytes()
+        memory::with_holes(self.bytes) + self.root.memory_bytes() + self.overflow.memory_bytes()
     }
 
     /// A tree over these leaves, none of which is empty, each of which ends before the next one
@@ -104,7 +104,7 @@ impl Tree {
         let middle: Vec<Middle> = branches_over(with_columns(lowest), &mut bytes);
         let root = Branch::of_children(with_columns(middle), &mut bytes);
         let len = root.counts().iter().sum();
-        Tree { root: Arc::new(root), outside: Arc::default(), len, bytes }
+        Tree { root: Arc::new(root), overflow: Arc::default(), len, bytes }
     }
 
     /// The leaf that a position is in, which is not the end.
@@ -153,10 +153,10 @@ impl Tree {
         first.with_slot(self.leaf(first).len() - 1)
     }
 
-    /// Inserts an entry at the position where it belongs; a long member goes outside.
+    /// Inserts an entry at the position where it belongs; a long member goes into the overflow store.
     pub(super) fn insert(&mut self, at: Position, bits: u64, member: &[u8]) {
-        let text = if member.len() > super::outside::LONGEST_INSIDE_BYTES {
-            Text::Outside(Arc::make_mut(&mut self.outside).insert(member))
+        let text = if member.len() > super::overflow::LONGEST_INSIDE_BYTES {
+            Text::Overflow(Arc::make_mut(&mut self.overflow).insert(member))
         } else {
             Text::Inside(member)
         };
@@ -165,8 +165,8 @@ impl Tree {
 
     /// Removes an entry, and its long member if it has one.
     pub(super) fn remove(&mut self, at: Position) {
-        if let Some(number) = self.leaf(at).outside_number(at.slot()) {
-            Arc::make_mut(&mut self.outside).remove(number);
+        if let Some(number) = self.leaf(at).overflow_number(at.slot()) {
+            Arc::make_mut(&mut self.overflow).remove(number);
         }
         self.remove_text(at);
     }
@@ -180,8 +180,8 @@ impl Tree {
             self.bytes = self.bytes.wrapping_add(effects.bytes);
             return;
         }
-        let number = self.leaf(from).outside_number(from.slot());
-        let text = number.map_or(Text::Inside(member), Text::Outside);
+        let number = self.leaf(from).overflow_number(from.slot());
+        let text = number.map_or(Text::Inside(member), Text::Overflow);
         let effects = self.remove_text(from);
         let to = if effects.reshaped { self.place_for(bits, member) } else { to };
         self.insert_text(to, Entry { bits, text });

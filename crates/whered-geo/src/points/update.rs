@@ -5,31 +5,31 @@
 //! A move within a leaf is one edit, another move two; in the table a move replaces one number.
 //! Cost: one walk to the new place, one to the old, and the edits.
 
-use super::{Foreseen, Inserted, Points};
+use super::{Inserted, LookupHint, Points};
 use crate::cell::Cell;
 
 impl Points {
     /// Puts a member into a cell, whether or not it was somewhere before.
     pub fn insert(&mut self, member: &[u8], cell: Cell) -> Inserted {
-        self.insert_foreseen(member, cell, &Foreseen::default())
+        self.insert_with_hint(member, cell, &LookupHint::default())
     }
 
-    /// The same, with what [`Points::foresee`] has seen of this point. Whether that still holds is looked at; if it does
-    /// not, this is [`Points::insert`].
+    /// Like [`insert`](Points::insert), with a hint of [`Points::lookup_hints`] for this point. A hint that is no
+    /// longer right has no effect.
     ///
     /// ```
-    /// use whered_geo::{Cell, Foreseen, Inserted, Points};
+    /// use whered_geo::{Cell, LookupHint, Inserted, Points};
     /// let mut points = Points::new();
     /// points.insert(b"a", Cell::MIN);
-    /// let mut foreseen = [Foreseen::default()];
-    /// points.foresee(&[(b"a", Cell::MAX)], &mut foreseen);
+    /// let mut hints = [LookupHint::default()];
+    /// points.lookup_hints(&[(b"a", Cell::MAX)], &mut hints);
     /// points.remove(b"a");
-    /// assert_eq!(points.insert_foreseen(b"a", Cell::MAX, &foreseen[0]), Inserted::New);
+    /// assert_eq!(points.insert_with_hint(b"a", Cell::MAX, &hints[0]), Inserted::New);
     /// ```
-    pub fn insert_foreseen(&mut self, member: &[u8], cell: Cell, foreseen: &Foreseen) -> Inserted {
+    pub fn insert_with_hint(&mut self, member: &[u8], cell: Cell, hint: &LookupHint) -> Inserted {
         let (bits, hash) = (cell.bits(), self.members.hash(member));
-        let known = self.confirmed(foreseen, hash, member);
-        let to = match self.tree.confirmed_place(foreseen, bits) {
+        let known = self.confirmed(hint, hash, member);
+        let to = match self.tree.confirmed_place(hint, bits) {
             Some(to) => to,
             None => {
                 // The leaf where the member goes is walked to while the table's bucket is on its way.

@@ -34,7 +34,7 @@ pub(super) struct Cursor<'a> {
     first: u64,
     /// The first cell of the next leaf; above all cells if there is none.
     next_first: u64,
-    /// The same for the branch.
+    /// The first cell of the branch.
     branch_first: u64,
     next_branch: u64,
 }

@@ -15,7 +15,7 @@
 use super::{Branch, Effects, MOST_CHILDREN, Node, ROOM};
 use crate::points::bulk::name::Texts;
 use crate::points::leaf::{Edit, Leaf, Merged, Merger};
-use crate::points::outside::Outside;
+use crate::points::overflow::Overflow;
 
 /// Children of a branch that is made among others at once: a sixteenth is left for later ones.
 const CHILDREN_MADE: usize = MOST_CHILDREN / 16 * 15;
@@ -29,7 +29,7 @@ impl Branch<Leaf> {
         &mut self,
         edits: &[Edit],
         texts: Texts<'_>,
-        outside: &Outside,
+        overflow: &Overflow,
         merger: &mut Merger,
         missed: &mut Vec<Edit>,
     ) {
@@ -38,7 +38,7 @@ impl Branch<Leaf> {
             return;
         }
         let mut ends = Vec::with_capacity(self.children.len());
-        self.share_out(edits, texts, outside, &mut ends);
+        self.share_out(edits, texts, overflow, &mut ends);
         let mut divided: Vec<(usize, Vec<Leaf>)> = Vec::new();
         let mut start = 0;
         for (number, &(index, end)) in ends.iter().enumerate() {
@@ -46,7 +46,7 @@ impl Branch<Leaf> {
                 self.children[later].prefetch_all();
             }
             let leaf = &mut self.children[index];
-            match merger.merge(leaf, &edits[start..end], texts, outside, missed) {
+            match merger.merge(leaf, &edits[start..end], texts, overflow, missed) {
                 Merged::Unchanged => {}
                 Merged::Changed => {
                     self.firsts[index] = leaf.first();
@@ -65,12 +65,12 @@ impl Branch<Leaf> {
         &self,
         edits: &[Edit],
         texts: Texts<'_>,
-        outside: &Outside,
+        overflow: &Overflow,
         ends: &mut Vec<(usize, usize)>,
     ) {
         let mut start = 0;
         while let Some(edit) = edits.get(start) {
-            let index = self.child_for(edit.bits(), edit.member(texts), outside).unwrap_or(0);
+            let index = self.child_for(edit.bits(), edit.member(texts), overflow).unwrap_or(0);
             let mut end = start + 1;
             match self.firsts.get(index + 1) {
                 None => end = edits.len(),
@@ -79,7 +79,7 @@ impl Branch<Leaf> {
                     let is_before = |edit: &Edit| {
                         edit.bits() < first
                             || edit.bits() == first
-                                && edit.member(texts) < next.first_member(outside)
+                                && edit.member(texts) < next.first_member(overflow)
                     };
                     while edits.get(end).is_some_and(is_before) {
                         end += 1;

@@ -1,6 +1,6 @@
 //! Changes that are collected to be applied together, dealt out by hash as they come.
 //!
-//! For: whoever reads changes one after the other, a journal above all. Not for: applying them
+//! For: readers of changes in order, above all of a journal. Not for: applying them
 //! (`mod.rs`).
 //!
 //! ```text
@@ -20,12 +20,12 @@ use crate::cell::Cell;
 use crate::points::hash::Key;
 use crate::points::leaf::Edits;
 
-/// A row for so many members: with a change for each four of them, as many records as lie in the
+/// A row for this many members: with a change for each four of them, as many records as lie in the
 /// caches together with their part of the table.
 const MEMBERS_A_ROW: usize = 32 << 10;
 const MOST_ROWS: usize = 2048;
 
-/// So many records are a list before they are dealt out to rows, which takes memory for each row.
+/// This many records are a list before they are dealt out to rows, which takes memory for each row.
 const FEW_RECORDS: usize = 512;
 
 /// Changes of one collection, in order; made by [`Points::change_batch`].
@@ -89,7 +89,7 @@ impl<N: Carried> Record<N> {
         self.cell_high = later.cell_high | self.cell_high & APART;
     }
 
-    /// The row of the record, of so many.
+    /// The row of the record, of `rows` rows.
     #[inline]
     fn row(&self, rows: usize) -> usize {
         ((u64::from(self.hash) * rows as u64) >> 32) as usize
@@ -104,7 +104,7 @@ impl<N: Carried> Record<N> {
         self.cell_high & APART != 0
     }
 
-    /// The same with the name, whatever stands for it here.
+    /// The record with its name in place of a number.
     pub(super) fn named(&self) -> Record {
         self.with(self.name.name())
     }

@@ -27,7 +27,7 @@ struct Mix {
     members: u64,
     /// Of a hundred changes.
     removals: u64,
-    /// Cells are spread over so many bits.
+    /// Over how many bits cells are spread.
     cell_bits: u32,
 }
 
@@ -224,7 +224,7 @@ fn a_batch_that_changes_nothing_leaves_every_leaf_where_it_is() {
     points.assert_sound();
     assert_eq!(points.memory_bytes(), bytes);
     let leaf = |tree: &Tree| {
-        std::ptr::from_ref(tree.leaf(tree.first_from(1 << 50)).bulk(0, &tree.outside))
+        std::ptr::from_ref(tree.leaf(tree.first_from(1 << 50)).bulk(0, &tree.overflow))
     };
     assert_eq!(leaf(&view), leaf(&points));
 }

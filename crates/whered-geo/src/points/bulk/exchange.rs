@@ -16,12 +16,12 @@ use super::name::{Carried, Name, Number, Texts};
 use super::rows::Rows;
 use crate::points::leaf::{Edit, Edits};
 use crate::points::members::groups::Group;
-use crate::points::outside::LONGEST_INSIDE_BYTES;
+use crate::points::overflow::LONGEST_INSIDE_BYTES;
 use crate::points::tree::bulk::Lanes;
 
 /// How many changes ahead slots are asked for.
 const AHEAD: usize = 24;
-/// So many changes become edits before these are dealt out to the lanes: neither stage waits for
+/// This many changes become edits before these are dealt out to the lanes: neither stage waits for
 /// what the other's branches were mistaken in.
 const STAGE: usize = 64;
 

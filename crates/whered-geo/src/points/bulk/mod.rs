@@ -1,21 +1,21 @@
 //! Changes of many members at once: replaying a journal, loading a file.
 //!
 //! For: batches of some thousands up to millions of changes whose order matters for each member
-//! only. Not for: a command's few members (`update.rs` and `warm.rs`), or telling what each change
+//! only. Not for: a command's few members (`update.rs` and `prefetch.rs`), or telling what each change
 //! did.
 //!
 //! ```text
-//! changes ──► records by hash, into rows (batch.rs)            by whoever collects them
+//! changes ──► records by hash, into rows (batch.rs)            by the thread that collects them
 //! row     ──► the last change of each member;                  one thread each
 //!             slots exchanged in the table (members/groups.rs);
 //!             what goes from the old cell and what comes to the new one, by lane
 //! lane    ──► sorted; each leaf once (tree/bulk.rs)            one thread each
 //! ```
 //!
-//! A change alone waits some times for memory, at a place that nobody could foresee: bucket, branch,
+//! A change alone waits several times for memory at unpredictable addresses: bucket, branch,
 //! leaf, leaf. Sorted twice, by hash and by cell, the changes of a batch go through table and leaves
 //! in the order in which these lie, and the threads never meet. Names go with them from stage to
-//! stage (`name.rs`), so that nothing is read where nobody could foresee it.
+//! stage (`name.rs`), so that every read is at a predictable address.
 //!
 //! Invariants: a round has no two members that the table takes for one; those that it might, long
 //! members and what the slots leave open are put off and changed one by one when the round is over.
@@ -42,14 +42,14 @@ use super::{Points, Tree};
 use crate::cell::Cell;
 pub(super) use work::work_off;
 
-/// As many changes make a round at most, since they take memory. Whoever collects a batch ends it before that, by
+/// The most changes of a round, since they take memory. The collector of a batch ends it before that, by
 /// what one more entry of a journal may bring.
 const MOST_CHANGES: usize = 16 << 20;
 /// A smaller collection grows by rounds, so that there are lanes for all threads.
 const FIRST_CHANGES: usize = 1 << 16;
-/// So many changes of a batch are made a list at a time, if they must be.
+/// How many changes of a batch are applied as one list, if they must be.
 const LISTED_TOGETHER: usize = 1 << 20;
-/// Fewer changes are made one by one: fewer than these, or than one for so many members. Then most
+/// Fewer changes are made one by one: fewer than these, or than one for this many members. Then most
 /// leaves that change have a single edit, and sorting gains less than it costs.
 const FEW_CHANGES: usize = 512;
 const MEMBERS_A_CHANGE: usize = 1024;
@@ -66,7 +66,7 @@ pub struct Change<'a> {
 }
 
 impl Points {
-    /// Applies changes as if one by one in their order, on so many threads.
+    /// Applies changes as if one by one in their order, on `threads` threads.
     ///
     /// ```
     /// use whered_geo::{Cell, Change, Points};
@@ -95,7 +95,7 @@ impl Points {
         }
     }
 
-    /// Applies the changes of a batch as if one by one in their order, on so many threads, and
+    /// Applies the changes of a batch as if one by one in their order, on `threads` threads, and
     /// empties it. What is collected so costs a fourth less than a list of changes.
     ///
     /// ```
@@ -142,7 +142,7 @@ impl Points {
         (4 * self.len()).clamp(FIRST_CHANGES, MOST_CHANGES)
     }
 
-    /// Whether so many changes are better made one by one.
+    /// Whether this many changes are better made one by one.
     fn are_few(&self, changes: usize) -> bool {
         changes < FEW_CHANGES.max(self.len() / MEMBERS_A_CHANGE)
     }
@@ -154,7 +154,7 @@ impl Points {
             for (near, change) in near.iter_mut().zip(batch) {
                 *near = (change.member, change.cell.unwrap_or(Cell::MIN));
             }
-            self.warm_points(&near[..batch.len()]);
+            self.prefetch_points(&near[..batch.len()]);
             for change in batch {
                 match change.cell {
                     Some(cell) => _ = self.insert(change.member, cell),

@@ -1,7 +1,7 @@
 //! Members' names as a batch carries them from stage to stage.
 //!
 //! For: comparing and writing nearly all names without going to where they came from, which
-//! would be a cache miss each time. Not for: what stands in a leaf (`outside.rs`).
+//! would be a cache miss each time. Not for: what stands in a leaf (`overflow.rs`).
 //!
 //! ```text
 //! Number  │ a decimal number below 2^31 │
@@ -12,7 +12,7 @@
 //! What a batch carries is written twice and read twice, mostly in memory that the process touches
 //! for the first time: numbers, which most names are, go by themselves in half of the space.
 //!
-//! Invariant: whoever carries numbers carries no number as a `Name` beside them.
+//! Invariant: a batch that carries numbers carries no number as a `Name`.
 //! Cost: 4 or 16 bytes; a longer name is looked up in its text.
 
 use std::ops::Range;

@@ -40,14 +40,14 @@ struct Row {
 }
 
 impl<T: Copy + Default> Rows<T> {
-    /// So many empty rows.
+    /// `count` empty rows.
     pub(in crate::points) fn new(count: usize) -> Rows<T> {
         let chunk = count.next_power_of_two().clamp(4, MOST_CHUNK_BLOCKS);
         let rows = vec![Row::default(); count];
         Rows { rows, chunks: Vec::new(), next: Vec::new(), chunk_bits: chunk.trailing_zeros() }
     }
 
-    /// Empties all rows, of which there are so many from now on; the memory is kept.
+    /// Empties all rows and sets their number; keeps the memory.
     pub(in crate::points) fn clear(&mut self, count: usize) {
         self.rows.clear();
         self.rows.resize(count, Row::default());

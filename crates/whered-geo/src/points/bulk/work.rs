@@ -11,7 +11,7 @@ use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{Builder, scope};
 
-/// Does all tasks on so many threads, this one among them; returns what each of them kept.
+/// Runs all tasks on `threads` threads, this one included; returns the state of each thread.
 pub(in crate::points) fn work_off<T: Send, K: Send>(
     threads: usize,
     tasks: Vec<T>,

@@ -1,4 +1,4 @@
-//! Changing a leaf: in place where the blob has room, else by a draft.
+//! Changing a leaf: in place where the blob has room, else by a builder.
 //!
 //! For: one entry more, one less, one elsewhere. Not for: balance (`branch.rs`).
 //!
@@ -18,9 +18,9 @@ use std::sync::Arc;
 
 use bytemuck::cast_slice_mut;
 
-use super::draft::blob_words;
-use super::{Draft, Leaf, MOST_ENTRIES, MOST_TEXT_BYTES, OFFSET_BYTES, short};
-use crate::points::outside::Text;
+use super::builder::blob_words;
+use super::{Leaf, LeafBuilder, MOST_ENTRIES, MOST_TEXT_BYTES, OFFSET_BYTES, short};
+use crate::points::overflow::Text;
 
 impl Leaf {
     /// Whether one more entry with such a text would be too much.
@@ -58,11 +58,11 @@ impl Leaf {
         }
         let count = self.len();
         let (first, last) = (self.first().min(bits), self.last().max(bits));
-        let mut draft = Draft::new(count + 1, self.text_bytes() + text.size(), first, last);
-        draft.append(self, 0..slot);
-        draft.push(bits, text);
-        draft.append(self, slot..count);
-        *self = draft.finish();
+        let mut builder = LeafBuilder::new(count + 1, self.text_bytes() + text.size(), first, last);
+        builder.append(self, 0..slot);
+        builder.push(bits, text);
+        builder.append(self, slot..count);
+        *self = builder.finish();
     }
 
     /// Removes an entry; the leaf has others.
@@ -77,10 +77,10 @@ impl Leaf {
         let count = self.len();
         let first = self.cell_bits(usize::from(slot == 0));
         let last = self.cell_bits(if slot + 1 == count { slot - 1 } else { count - 1 });
-        let mut draft = Draft::new(count - 1, self.text_bytes() - size, first, last);
-        draft.append(self, 0..slot);
-        draft.append(self, slot + 1..count);
-        *self = draft.finish();
+        let mut builder = LeafBuilder::new(count - 1, self.text_bytes() - size, first, last);
+        builder.append(self, 0..slot);
+        builder.append(self, slot + 1..count);
+        *self = builder.finish();
     }
 
     /// Gives an entry another cell; `to` is its slot afterwards.
@@ -88,9 +88,9 @@ impl Leaf {
         if !self.make_sayable(bits) {
             // The span has outgrown narrow keys: wide ones can say everything.
             let (first, last) = (self.first().min(bits), self.last().max(bits));
-            let mut draft = Draft::new(self.len(), self.text_bytes(), first, last);
-            draft.append(self, 0..self.len());
-            *self = draft.finish();
+            let mut builder = LeafBuilder::new(self.len(), self.text_bytes(), first, last);
+            builder.append(self, 0..self.len());
+            *self = builder.finish();
         }
         let (is_wide, base) = (self.is_wide(), self.blob[1]);
         let low = from.min(to);
@@ -139,7 +139,7 @@ impl Leaf {
         let before = size - self.text_bytes()..size - offset;
         let (old_offsets, offsets) = (self.offsets_at(count), self.offsets_at(count + 1));
         let blob = Arc::make_mut(&mut self.blob);
-        blob[0] += 1 | u64::from(text.is_outside()) << 32;
+        blob[0] += 1 | u64::from(text.is_overflow()) << 32;
 
         let bytes: &mut [u8] = cast_slice_mut(blob);
         bytes.copy_within(before.clone(), before.start - text_size);
@@ -167,10 +167,10 @@ impl Leaf {
         let (count, size, key_bytes) = (self.len(), self.size(), self.key_bytes());
         let text_size = self.offset(slot) - self.offset(slot + 1);
         let before = size - self.text_bytes()..size - self.offset(slot);
-        let is_outside = self.outside_number(slot).is_some();
+        let is_overflow = self.overflow_number(slot).is_some();
         let (old_offsets, offsets) = (self.offsets_at(count), self.offsets_at(count - 1));
         let blob = Arc::make_mut(&mut self.blob);
-        blob[0] -= 1 | u64::from(is_outside) << 32;
+        blob[0] -= 1 | u64::from(is_overflow) << 32;
 
         let bytes: &mut [u8] = cast_slice_mut(blob);
         bytes.copy_within(before.clone(), before.start + text_size);

@@ -90,12 +90,12 @@ pub(in crate::points) struct Edits {
 }
 
 impl Edits {
-    /// None, for so many lanes.
+    /// No edits, for this many lanes.
     pub(in crate::points) fn new(lanes: usize) -> Edits {
         Edits { numbers: Rows::new(lanes), names: Rows::new(lanes) }
     }
 
-    /// Empties all lanes, of which there are so many from now on; the memory is kept.
+    /// Empties all lanes and sets their number; keeps the memory.
     pub(in crate::points) fn clear(&mut self, lanes: usize) {
         self.numbers.clear(lanes);
         self.names.clear(lanes);

@@ -1,7 +1,7 @@
 //! Leaves alone, against a plain list of entries.
 
 use super::*;
-use crate::points::outside::Text;
+use crate::points::overflow::Text;
 
 type Entries = Vec<(u64, Vec<u8>)>;
 
@@ -13,27 +13,27 @@ fn leaf_of(entries: &[(u64, &[u8])]) -> Leaf {
     leaf
 }
 
-fn entries_of(leaf: &Leaf, outside: &Outside) -> Entries {
+fn entries_of(leaf: &Leaf, overflow: &Overflow) -> Entries {
     (0..leaf.len())
-        .map(|slot| (leaf.cell_bits(slot), leaf.member(slot, outside).to_vec()))
+        .map(|slot| (leaf.cell_bits(slot), leaf.member(slot, overflow).to_vec()))
         .collect()
 }
 
 #[test]
 fn texts_are_kept_as_reply_bulk_strings() {
-    let mut outside = Outside::default();
+    let mut overflow = Overflow::default();
     let mut leaf = leaf_of(&[(9, b"fra")]);
     leaf.insert(0, 5, Text::Inside(b""));
-    leaf.insert(2, 9, Text::Outside(outside.insert(&[b'x'; 1025])));
+    leaf.insert(2, 9, Text::Overflow(overflow.insert(&[b'x'; 1025])));
     assert_eq!(leaf.all_text(), b"$0\r\n\r\n$3\r\nfra\r\n!\0\0\0\0");
-    assert_eq!(leaf.member(0, &outside), b"");
-    assert_eq!(leaf.member(1, &outside), b"fra");
-    assert_eq!(leaf.member(2, &outside), [b'x'; 1025]);
+    assert_eq!(leaf.member(0, &overflow), b"");
+    assert_eq!(leaf.member(1, &overflow), b"fra");
+    assert_eq!(leaf.member(2, &overflow), [b'x'; 1025]);
     assert_eq!(leaf.bulks(0..2), Some(&b"$0\r\n\r\n$3\r\nfra\r\n"[..]));
     assert_eq!(leaf.bulks(0..3), None);
-    assert_eq!(leaf.outside_number(2), Some(0));
-    assert_eq!(leaf.find(9, b"fra", &outside), Ok(1));
-    assert_eq!(leaf.find(9, b"fraa", &outside), Err(2));
+    assert_eq!(leaf.overflow_number(2), Some(0));
+    assert_eq!(leaf.find(9, b"fra", &overflow), Ok(1));
+    assert_eq!(leaf.find(9, b"fraa", &overflow), Err(2));
     leaf.remove(2);
     leaf.remove(0);
     assert_eq!(leaf.all_text(), b"$3\r\nfra\r\n");
@@ -43,14 +43,14 @@ fn texts_are_kept_as_reply_bulk_strings() {
 #[test]
 fn members_of_every_length_come_back() {
     for length in [0, 1, 9, 10, 99, 100, 999, 1000, 1024, 1025, 9999, 10_000, 1 << 20] {
-        let mut outside = Outside::default();
+        let mut overflow = Overflow::default();
         let member = vec![b'\r'; length];
         let text = match length {
             ..=1024 => Text::Inside(&member),
-            _ => Text::Outside(outside.insert(&member)),
+            _ => Text::Overflow(overflow.insert(&member)),
         };
         let leaf = Leaf::of_one(1, text);
-        assert_eq!(leaf.member(0, &outside), member);
+        assert_eq!(leaf.member(0, &overflow), member);
     }
 }
 
@@ -77,7 +77,7 @@ fn keys_are_narrow_when_the_span_allows_and_wide_otherwise() {
     assert!(matches!(leaf.keys(), Keys::Narrow { base: 5, .. }));
     leaf.insert(3, far, Text::Inside(b"after"));
     assert!(matches!(leaf.keys(), Keys::Wide([5, .., last]) if *last == far));
-    assert_eq!(leaf.find(8 << 20, b"b", &Outside::default()), Ok(2));
+    assert_eq!(leaf.find(8 << 20, b"b", &Overflow::default()), Ok(2));
     let upper = leaf.cut(3);
     assert!(matches!(leaf.keys(), Keys::Narrow { base: 5, .. }));
     assert!(matches!(upper.keys(), Keys::Narrow { deltas: [0], .. }));
@@ -95,7 +95,7 @@ fn random_edits_agree_with_a_list_while_copies_stay_as_they_were() {
         (state >> 33) % limit
     };
     for spread in [1u64 << 12, 1 << 33, 1 << 52] {
-        let outside = Outside::default();
+        let overflow = Overflow::default();
         let mut list: Entries = vec![(1, b"first".to_vec())];
         let mut leaf = leaf_of(&[(1, b"first")]);
         let mut kept: Option<(Leaf, Entries)> = None;
@@ -121,9 +121,9 @@ fn random_edits_agree_with_a_list_while_copies_stay_as_they_were() {
                 }
             }
             if round % 8 == 0 {
-                assert_eq!(entries_of(&leaf, &outside), list);
+                assert_eq!(entries_of(&leaf, &overflow), list);
                 if let Some((copy, then)) = &kept {
-                    assert_eq!(&entries_of(copy, &outside), then);
+                    assert_eq!(&entries_of(copy, &overflow), then);
                 }
                 kept = (round % 64 == 0).then(|| (leaf.clone(), list.clone()));
             }

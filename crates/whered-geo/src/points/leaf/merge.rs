@@ -21,10 +21,10 @@ use std::sync::Arc;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::draft::blob_words;
+use super::builder::blob_words;
 use super::{Edit, HEADER_BYTES, Keys, Leaf, MOST_ENTRIES, MOST_TEXT_BYTES, OFFSET_BYTES};
 use crate::points::bulk::name::Texts;
-use crate::points::outside::{Outside, Text, inside_member_of, number_of};
+use crate::points::overflow::{Overflow, Text, inside_member_of, number_of};
 
 /// Entries of a leaf that is made among others at once: a sixteenth is left for later ones.
 const ENTRIES_MADE: usize = MOST_ENTRIES / 16 * 15;
@@ -77,18 +77,18 @@ impl<'l> Old<'l> {
         from: usize,
         bits: u64,
         member: &[u8],
-        outside: &Outside,
+        overflow: &Overflow,
     ) -> Result<usize, usize> {
         let slot = self.keys.skip(from, bits);
         if !self.keys.has(slot, bits) {
             return Err(slot);
         }
         if self.keys.has(slot + 1, bits) {
-            return self.leaf.find(bits, member, outside);
+            return self.leaf.find(bits, member, overflow);
         }
         let text = &self.bytes[self.text_at(slot)..self.text_at(slot + 1)];
         let there = match number_of(text) {
-            Some(number) => outside.member(number),
+            Some(number) => overflow.member(number),
             None => inside_member_of(text),
         };
         match there.cmp(member) {
@@ -187,12 +187,12 @@ impl Merger {
         leaf: &mut Leaf,
         edits: &[Edit],
         texts: Texts<'_>,
-        outside: &Outside,
+        overflow: &Overflow,
         missed: &mut Vec<Edit>,
     ) -> Merged {
         if edits.len() <= FEW_EDITS
             && leaf.len() > FEW_EDITS
-            && let Some(merged) = few(leaf, edits, texts, outside, missed)
+            && let Some(merged) = few(leaf, edits, texts, overflow, missed)
         {
             return merged;
         }
@@ -204,7 +204,7 @@ impl Merger {
         let mut is_changed = false;
         while let Some(edit) = edits.next() {
             let member = edit.member(texts);
-            match old.find(done, edit.bits(), member, outside) {
+            match old.find(done, edit.bits(), member, overflow) {
                 Ok(slot) if !edit.is_insertion() => {
                     let next = edits.as_slice().first();
                     if next.is_some_and(|next| edit.is_undone_by(next, texts)) {
@@ -254,7 +254,7 @@ impl Merger {
         self.leaves()
     }
 
-    /// Empties the columns, with room for so many entries and bytes and what edits bring.
+    /// Empties the columns and reserves memory for entries and bytes and what edits add.
     fn clear(&mut self, entries: usize, text_bytes: usize, edits: &[Edit], texts: Texts<'_>) {
         (self.count, self.text_len, self.long_count) = (0, 0, 0);
         let entries = entries + edits.len() + CHUNK;
@@ -296,7 +296,7 @@ impl Merger {
         let start = |offset| shift - u32::from(offset);
         copy_in_chunks::<CHUNK, _, _>(starts, old.offsets, slots.clone(), start);
         if old.leaf.long_count() > 0 {
-            let is_long = |&slot: &usize| old.leaf.outside_number(slot).is_some();
+            let is_long = |&slot: &usize| old.leaf.overflow_number(slot).is_some();
             self.long_count += slots.clone().filter(is_long).count();
         }
         self.count += slots.len();
@@ -411,7 +411,7 @@ fn few(
     leaf: &mut Leaf,
     edits: &[Edit],
     texts: Texts<'_>,
-    outside: &Outside,
+    overflow: &Overflow,
     missed: &mut Vec<Edit>,
 ) -> Option<Merged> {
     let more: usize = edits.iter().map(|edit| Text::Inside(edit.member(texts)).size()).sum();
@@ -420,13 +420,13 @@ fn few(
     }
     if let [edit, next] = edits
         && edit.is_undone_by(next, texts)
-        && leaf.find(edit.bits(), edit.member(texts), outside).is_ok()
+        && leaf.find(edit.bits(), edit.member(texts), overflow).is_ok()
     {
         return Some(Merged::Unchanged);
     }
     let mut merged = Merged::Unchanged;
     for edit in edits {
-        match leaf.find(edit.bits(), edit.member(texts), outside) {
+        match leaf.find(edit.bits(), edit.member(texts), overflow) {
             Ok(slot) if !edit.is_insertion() => Leaf::remove(leaf, slot),
             Err(slot) if edit.is_insertion() => {
                 Leaf::insert(leaf, slot, edit.bits(), Text::Inside(edit.member(texts)));

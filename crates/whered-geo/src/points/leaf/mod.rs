@@ -1,22 +1,22 @@
 //! A leaf: up to 256 neighbouring entries of a collection in one piece of memory.
 //!
 //! For: entries in (cell, member) order, with members in the form in which replies carry them.
-//! Not for: finding the leaf (`branch.rs`), changing it (`edit.rs` in place, `draft.rs` anew), or
-//! long members (`outside.rs`).
+//! Not for: finding the leaf (`branch.rs`), changing it (`edit.rs` in place, `builder.rs` anew), or
+//! long members (`overflow.rs`).
 //!
 //! ```text
-//! u16    │ count │ wide? │ long │ words │ 8 bytes; `long` = entries whose text is outside,
+//! u16    │ count │ wide? │ long │ words │ 8 bytes; `long` = entries in the overflow store,
 //!                                         `words` = length of the blob, 8 bytes each
 //! u64    │ base                        │ the smallest cell that a narrow key can say
 //! keys   │ d0 │ d1 │ d2 │ ...            u32, cell - base; u64 cells if the leaf spans 2^32
 //! u16    │ o0 │ o1 │ o2 │ ...            where each text begins, counted from the blob's end
-//!        │ free                          room for growth, see `draft.rs`
+//!        │ free                          room for growth, see `builder.rs`
 //! text   │ $3\r\nfra\r\n │ !0007 │ ...   one after the other in the same order, up to the end
 //! ```
 //!
 //! Storage format of a text, which replies copy as it stands: the RESP bulk string `$`, length in
 //! decimal, CRLF, the member's bytes, CRLF. A member longer than
-//! [`LONGEST_INSIDE_BYTES`](super::outside::LONGEST_INSIDE_BYTES) lies outside; its entry is `!`
+//! [`LONGEST_INSIDE_BYTES`](super::overflow::LONGEST_INSIDE_BYTES) is in the overflow store; its entry is `!`
 //! and its number there, 4 bytes little endian. So a leaf's text stays below 64 KiB whatever the
 //! members are, and `u16` suffices.
 //!
@@ -25,7 +25,7 @@
 //! nobody else holds it; a frozen view keeps the blob it has, and the writer a copy.
 //! Cost: finding an entry is a binary search; an edit in place moves some 2 KB at most.
 
-mod draft;
+mod builder;
 mod edit;
 mod edits;
 mod merge;
@@ -38,8 +38,8 @@ use std::sync::Arc;
 use bytemuck::cast_slice;
 
 use super::memory;
-use super::outside::{self, Outside};
-pub(super) use draft::Draft;
+use super::overflow::{self, Overflow};
+pub(super) use builder::LeafBuilder;
 pub(super) use edits::{Edit, Edits, Sorter};
 pub(super) use merge::{Merged, Merger};
 pub(super) use stored::{LeafFault, words_of};
@@ -49,7 +49,7 @@ pub(super) const MOST_ENTRIES: usize = 256;
 /// The most bytes of text in a leaf with more than one entry.
 pub(super) const MOST_TEXT_BYTES: usize = 32 << 10;
 
-/// Into so many parts the keys are cut where not all of them are asked for.
+/// Into how many parts the keys are cut where not all of them are prefetched.
 const PARTS: usize = 4;
 
 const HEADER_BYTES: usize = 16;
@@ -122,38 +122,43 @@ impl Leaf {
     }
 
     /// The member of an entry.
-    pub(crate) fn member<'a>(&'a self, slot: usize, outside: &'a Outside) -> &'a [u8] {
+    pub(crate) fn member<'a>(&'a self, slot: usize, overflow: &'a Overflow) -> &'a [u8] {
         let text = self.text(slot..slot + 1);
-        match outside::number_of(text) {
-            Some(number) => outside.member(number),
-            None => outside::inside_member_of(text),
+        match overflow::number_of(text) {
+            Some(number) => overflow.member(number),
+            None => overflow::inside_member_of(text),
         }
     }
 
     /// The reply-ready texts of neighbouring entries in one piece; `None` if one of them is a
-    /// long member, which lies outside.
+    /// long member, which is in the overflow store.
     pub(crate) fn bulks(&self, slots: Range<usize>) -> Option<&[u8]> {
         let has_long = self.long_count() > 0
-            && slots.clone().any(|slot| outside::number_of(self.text(slot..slot + 1)).is_some());
+            && slots.clone().any(|slot| overflow::number_of(self.text(slot..slot + 1)).is_some());
         (!has_long).then(|| self.text(slots))
     }
 
     /// The reply-ready text of an entry, wherever it lies.
-    pub(crate) fn bulk<'a>(&'a self, slot: usize, outside: &'a Outside) -> &'a [u8] {
+    pub(crate) fn bulk<'a>(&'a self, slot: usize, overflow: &'a Overflow) -> &'a [u8] {
         let text = self.text(slot..slot + 1);
-        outside::number_of(text).map_or(text, |number| outside.bulk(number))
+        overflow::number_of(text).map_or(text, |number| overflow.bulk(number))
     }
 
-    /// The number under which an entry's member lies outside, if it does.
-    pub(super) fn outside_number(&self, slot: usize) -> Option<u32> {
+    /// The number of an entry's member in the overflow store, if it is there.
+    pub(super) fn overflow_number(&self, slot: usize) -> Option<u32> {
         if self.long_count() == 0 {
             return None;
         }
-        outside::number_of(self.text(slot..slot + 1))
+        overflow::number_of(self.text(slot..slot + 1))
     }
 
     /// Where the entry is (`Ok`) or would be inserted (`Err`).
-    pub(super) fn find(&self, bits: u64, member: &[u8], outside: &Outside) -> Result<usize, usize> {
+    pub(super) fn find(
+        &self,
+        bits: u64,
+        member: &[u8],
+        overflow: &Overflow,
+    ) -> Result<usize, usize> {
         let keys = self.keys();
         let first = keys.rank(bits);
         // Nearly always there is one entry in a cell or none, so the end of the ties is looked for
@@ -166,7 +171,7 @@ impl Leaf {
         };
         while ties > 0 {
             let half = ties / 2;
-            match self.member(slot + half, outside).cmp(member) {
+            match self.member(slot + half, overflow).cmp(member) {
                 Ordering::Equal => return Ok(slot + half),
                 Ordering::Less => {
                     slot += half + 1;
@@ -240,8 +245,8 @@ impl Leaf {
     }
 
     /// Whether the entry in this slot is this one; the slot may be the one after the last.
-    pub(super) fn has(&self, slot: usize, bits: u64, member: &[u8], outside: &Outside) -> bool {
-        self.is_tie(slot, bits) && self.member(slot, outside) == member
+    pub(super) fn has(&self, slot: usize, bits: u64, member: &[u8], overflow: &Overflow) -> bool {
+        self.is_tie(slot, bits) && self.member(slot, overflow) == member
     }
 
     /// Whether an entry in this cell belongs before this slot, where no other can be: both neighbours are there, and in
@@ -319,7 +324,7 @@ impl Leaf {
         &numbers[at..at + count]
     }
 
-    /// Where the offsets begin if there are so many keys.
+    /// Where the offsets begin if there are this many keys.
     fn offsets_at(&self, count: usize) -> usize {
         HEADER_BYTES + self.key_bytes() * count
     }

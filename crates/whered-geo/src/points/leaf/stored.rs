@@ -1,7 +1,7 @@
 //! Leaves as they come back from a disk: words that nobody has vouched for.
 //!
 //! For: finding a leaf's end in a row of leaves, and proving in one pass that the rest of the code
-//! may read it. Not for: checksums, which whoever read the words has verified; a leaf with a good
+//! may read it. Not for: checksums, which the reader of the words has verified; a leaf with a good
 //! checksum may still have been written by another program.
 //!
 //! The layout is that of `mod.rs`. Numbers of long members mean nothing outside the process that
@@ -14,9 +14,9 @@ use std::sync::Arc;
 
 use bytemuck::cast_slice;
 
-use super::{Draft, HEADER_BYTES, Keys, Leaf, MOST_ENTRIES, MOST_TEXT_BYTES, OFFSET_BYTES};
+use super::{HEADER_BYTES, Keys, Leaf, LeafBuilder, MOST_ENTRIES, MOST_TEXT_BYTES, OFFSET_BYTES};
 use crate::cell::{Cell, OVERFLOW_BITS};
-use crate::points::outside::{self, Text};
+use crate::points::overflow::{self, Text};
 
 /// What is wrong with a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,7 +92,7 @@ impl Leaf {
         let mut start = bytes.len() - self.text_bytes();
         let mut visit = |slot: usize, bits: u64, end: u16| {
             let end = bytes.len() - usize::from(end);
-            f(slot, bits, outside::inside_member_of(&bytes[start..end]));
+            f(slot, bits, overflow::inside_member_of(&bytes[start..end]));
             start = end;
         };
         match self.keys() {
@@ -109,7 +109,7 @@ impl Leaf {
         }
     }
 
-    /// Whether all members lie outside.
+    /// Whether all members are in the overflow store.
     pub(in crate::points) fn is_all_long(&self) -> bool {
         self.long_count() == self.len()
     }
@@ -155,8 +155,8 @@ impl<'a> Stored<'a> {
         let mut long_count = 0;
         for slot in 0..self.offsets.len() {
             let text = self.text(slot);
-            if !outside::is_inside_bulk(text) {
-                if !outside::is_long_mark(text) {
+            if !overflow::is_inside_bulk(text) {
+                if !overflow::is_long_mark(text) {
                     return Err(LeafFault::Text);
                 }
                 long_count += 1;
@@ -182,8 +182,8 @@ impl<'a> Stored<'a> {
     fn short_entries(&self) -> impl Iterator<Item = (u64, &'a [u8])> {
         (0..self.offsets.len()).filter_map(|slot| {
             let text = self.text(slot);
-            let is_short = outside::number_of(text).is_none();
-            is_short.then(|| (self.cells.bits(slot), outside::member_of(text)))
+            let is_short = overflow::number_of(text).is_none();
+            is_short.then(|| (self.cells.bits(slot), overflow::member_of(text)))
         })
     }
 
@@ -199,11 +199,11 @@ impl Leaf {
     pub(in crate::points) fn of_entries(entries: &[(u64, &[u8])]) -> Option<Leaf> {
         let (first, last) = (entries.first()?.0, entries.last()?.0);
         let text_bytes = entries.iter().map(|&(_, member)| Text::Inside(member).size()).sum();
-        let mut draft = Draft::new(entries.len(), text_bytes, first, last);
+        let mut builder = LeafBuilder::new(entries.len(), text_bytes, first, last);
         for &(bits, member) in entries {
-            draft.push(bits, Text::Inside(member));
+            builder.push(bits, Text::Inside(member));
         }
-        Some(draft.finish())
+        Some(builder.finish())
     }
 }
 

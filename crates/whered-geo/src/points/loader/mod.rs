@@ -1,7 +1,7 @@
 //! From pages back to a collection.
 //!
 //! For: a start from a snapshot: leaves are copied as they are and the tree is built over them from
-//! below, so that nothing is inserted. Not for: changes made since the pages were written; whoever
+//! below, so that nothing is inserted. Not for: changes made since the pages were written; the caller that
 //! has them applies them to the result.
 //!
 //! ```text
@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use super::Points;
 use super::leaf::{Leaf, LeafFault, words_of};
-use super::outside::{self, Outside};
+use super::overflow::{self, Overflow};
 use super::tree::Tree;
 use crate::cell::Cell;
 
@@ -129,7 +129,7 @@ impl PointsLoader {
         }
         let cell = Cell::from_bits(frame[1]).ok_or(Fault::Long)?;
         let (bulk, fill) = bytemuck::cast_slice(&frame[2..]).split_at(frame[0] as usize);
-        if !outside::is_long_bulk(bulk) || fill.iter().any(|&byte| byte != 0) {
+        if !overflow::is_long_bulk(bulk) || fill.iter().any(|&byte| byte != 0) {
             return Err(Fault::Long);
         }
         self.long.push(LoadedLong { page_number, cell, bulk: Arc::from(bulk) });
@@ -152,7 +152,7 @@ impl PointsLoader {
         self.long.extend(other.long);
     }
 
-    /// The collection, its table made by so many threads at most, this one among them.
+    /// The collection, whose table at most `threads` threads make, this one included.
     pub fn finish(mut self, threads: usize) -> Points {
         self.leaves.sort_by(LoadedLeaf::order);
         let leaves = overlaps::resolve(self.leaves);
@@ -161,7 +161,7 @@ impl PointsLoader {
         let mut points = Points::of(Tree::from_leaves(leaves), members);
         self.long.sort_by_key(|long| long.page_number);
         for long in self.long {
-            points.insert(outside::member_of(&long.bulk), long.cell);
+            points.insert(overflow::member_of(&long.bulk), long.cell);
         }
         points
     }
@@ -181,19 +181,19 @@ impl LoadedLeaf {
     }
 }
 
-/// The words of a long member's frame that begins with this one, if it is so many.
+/// The words of a long member's frame that begins with this one, if there are that many.
 fn long_words(header: u64) -> Option<usize> {
     let size: usize = header.try_into().ok()?;
     Some(2 + size.div_ceil(8))
 }
 
 /// No leaf here has long members, so that nothing is looked for among them.
-static NOTHING_OUTSIDE: Outside = Outside::EMPTY;
+static NO_OVERFLOW: Overflow = Overflow::EMPTY;
 
 impl Leaf {
     /// A member of a leaf that has no long ones.
     fn short_member(&self, slot: usize) -> &[u8] {
-        self.member(slot, &NOTHING_OUTSIDE)
+        self.member(slot, &NO_OVERFLOW)
     }
 }
 

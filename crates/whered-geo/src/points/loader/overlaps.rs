@@ -17,7 +17,7 @@
 
 use super::LoadedLeaf;
 use crate::points::leaf::Leaf;
-use crate::points::outside::Text;
+use crate::points::overflow::Text;
 
 /// Entries of a leaf that is written anew: three quarters, as room to grow.
 const ENTRIES: usize = super::super::leaf::MOST_ENTRIES / 4 * 3;

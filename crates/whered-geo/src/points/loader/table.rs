@@ -19,7 +19,7 @@ use std::thread;
 
 use super::LoadedLeaf;
 use crate::points::hash::Key;
-use crate::points::leaf::{Draft, Leaf};
+use crate::points::leaf::{Leaf, LeafBuilder};
 use crate::points::members::bulk::{self, Filled, HashKey, Row, Rows, Suspect};
 use crate::points::members::{self, Members};
 
@@ -115,7 +115,7 @@ fn scatter(leaves: &[LoadedLeaf], count: usize, threads: usize, key: &Key) -> Ve
     })
 }
 
-/// How many of so many things each thread has, but for the last.
+/// How many of `count` things each thread has, except the last thread.
 fn share_of(count: usize, threads: usize) -> usize {
     count.div_ceil(threads.max(1)).max(1)
 }
@@ -224,8 +224,8 @@ fn drop_entries(leaves: &mut Vec<LoadedLeaf>, mut stale: Vec<LeafSlot>, threads:
     });
 }
 
-/// The same for neighbouring leaves from this index on; those that would be empty are left, and
-/// told.
+/// Drops stale entries from neighbouring leaves, from this index on. Leaves that would become empty stay, and
+/// their indices are returned.
 fn drop_some(leaves: &mut [LoadedLeaf], first: usize, stale: &[LeafSlot]) -> Vec<u32> {
     let mut emptied = Vec::new();
     for of_leaf in stale.chunk_by(|a, b| a.0 == b.0) {
@@ -234,7 +234,7 @@ fn drop_some(leaves: &mut [LoadedLeaf], first: usize, stale: &[LeafSlot]) -> Vec
             emptied.push(of_leaf[0].0);
         } else {
             let gone = of_leaf.iter().map(|&(_, slot)| usize::from(slot));
-            *loaded = LoadedLeaf::new(Draft::without(&loaded.leaf, gone), loaded.page_number);
+            *loaded = LoadedLeaf::new(LeafBuilder::without(&loaded.leaf, gone), loaded.page_number);
         }
     }
     emptied

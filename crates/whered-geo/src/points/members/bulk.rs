@@ -61,7 +61,7 @@ pub(in crate::points) struct Suspect {
 pub(in crate::points) struct Rows(Vec<Vec<Record>>);
 
 impl Rows {
-    /// Rows for about so many members.
+    /// Rows for about this many members.
     pub(in crate::points) fn new(count: usize) -> Rows {
         let mean = count / PARTS;
         // Six standard deviations more: next to no row is moved to a larger place.

@@ -56,13 +56,13 @@ impl Members {
         if self.parts.len() == 1 { CODE_MASK } else { u32::MAX }
     }
 
-    /// All parts in so many groups, a power of two and not more than there are parts.
+    /// All parts in `count` groups, a power of two and at most the number of parts.
     pub(in crate::points) fn groups(&mut self, count: usize) -> impl Iterator<Item = Group<'_>> {
         let size = self.parts.len() / count;
         self.parts.chunks_mut(size).map(|parts| Group { parts })
     }
 
-    /// Says that groups have so many members more, modulo 2^64.
+    /// Adds to the groups' numbers of members, modulo 2^64.
     pub(in crate::points) fn add_to_len(&mut self, more: usize) {
         self.len = self.len.wrapping_add(more);
         self.bytes = self.parts_bytes();
@@ -157,7 +157,7 @@ impl Members {
         Members { key, ..Members::new() }
     }
 
-    /// Fails unless there are so many slots, and each part and bucket says how many it has.
+    /// Fails unless there are this many slots and each part and bucket counts its own rightly.
     pub(in crate::points) fn assert_sound(&self, len: usize) {
         assert_eq!(self.len, len);
         let used = |part: &Part| part.buckets.iter().map(super::Bucket::count).sum::<usize>();

@@ -18,14 +18,14 @@ use crate::points::branch::{Branch, Node, own};
 use crate::points::bulk::name::{Carried, Texts};
 use crate::points::bulk::work_off;
 use crate::points::leaf::{Edit, Edits, Leaf, Merger, Sorter};
-use crate::points::outside::Outside;
+use crate::points::overflow::Overflow;
 
 /// The lowest branches in their order, each of which one thread edits.
 #[derive(Debug)]
 pub(in crate::points) struct Lanes<'a> {
     firsts: Vec<u64>,
     branches: Vec<&'a Lowest>,
-    outside: &'a Outside,
+    overflow: &'a Overflow,
 }
 
 impl Lanes<'_> {
@@ -49,7 +49,7 @@ impl Lanes<'_> {
     #[cold]
     fn lane_among_equals(&self, at: usize, bits: u64, member: &[u8]) -> usize {
         let equals = self.firsts[at..].partition_point(|&first| first == bits);
-        let is_before = |branch: &&Lowest| branch.first_member(self.outside) <= member;
+        let is_before = |branch: &&Lowest| branch.first_member(self.overflow) <= member;
         let lane = at + self.branches[at..at + equals].partition_point(is_before);
         lane.saturating_sub(1)
     }
@@ -103,7 +103,7 @@ impl Tree {
         let middles = self.root.children().iter();
         let firsts = middles.clone().flat_map(|middle| middle.firsts()).copied().collect();
         let branches = middles.flat_map(|middle| middle.children()).collect();
-        Lanes { firsts, branches, outside: &self.outside }
+        Lanes { firsts, branches, overflow: &self.overflow }
     }
 
     /// Applies edits, given by lane, in any number of pieces. Returns the removals that found
@@ -118,7 +118,7 @@ impl Tree {
         if !(0..pieces.first().map_or(0, Edits::lanes)).any(is_edited) {
             return Vec::new();
         }
-        let outside = Arc::clone(&self.outside);
+        let overflow = Arc::clone(&self.overflow);
         let root = own(&mut self.root);
         if root.children().is_empty() {
             *root = Branch::of_empty();
@@ -143,7 +143,7 @@ impl Tree {
         }
         let kept = work_off(threads, tasks, Kept::default, |kept, task| {
             kept.sorter.sort(pieces, task.lane, texts);
-            kept.work(task, texts, &outside);
+            kept.work(task, texts, &overflow);
         });
         self.gather(touched, kept, growth)
     }
@@ -205,12 +205,12 @@ fn middle_bytes(middle: &Middle) -> usize {
 
 impl Kept {
     /// Applies the edits that have been sorted.
-    fn work(&mut self, task: Task<'_>, texts: Texts<'_>, outside: &Outside) {
+    fn work(&mut self, task: Task<'_>, texts: Texts<'_>, overflow: &Overflow) {
         let Task { lane, branch } = task;
         let branch = own(branch);
         self.growth.before(branch);
         let edits = self.sorter.sorted();
-        branch.apply(edits, texts, outside, &mut self.merger, &mut self.missed);
+        branch.apply(edits, texts, overflow, &mut self.merger, &mut self.missed);
         let more = branch.cut_off();
         self.growth.after(branch);
         more.iter().for_each(|branch| self.growth.after(branch));

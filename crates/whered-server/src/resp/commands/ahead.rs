@@ -118,8 +118,8 @@ impl<'a> KeyRequests<'a> {
         if named.len() + points.len() > 1 {
             keyspace.read(session.number, self.key, |value| {
                 if let Some(collection) = value.and_then(Value::points) {
-                    collection.warm_members(named);
-                    collection.warm_points(points);
+                    collection.prefetch_members(named);
+                    collection.prefetch_points(points);
                 }
             });
         }

@@ -1,8 +1,7 @@
-//! Texts of members, and the store of those too long for a leaf.
+//! The bytes of members, and the overflow store of those that are too long for a leaf.
 //!
-//! For: the form in which members lie in leaves (`leaf/mod.rs` tells it), and members of more
-//! than a kilobyte, up to whatever memory there is.
-//! Not for: knowing which entry a text belongs to.
+//! For: the form of members in leaves (drawn in `leaf/mod.rs`), and members of more than a kilobyte.
+//! Not for: which entry a member belongs to.
 //!
 //! ```text
 //! shelves ─┬ Shelf │ - │ bulk │ bulk │ ... 256 │      number = 256 * shelf + place
@@ -17,10 +16,10 @@ use std::sync::Arc;
 
 use super::memory;
 
-/// A longer member is kept outside its leaf.
+/// A longer member is kept in the overflow store.
 pub(super) const LONGEST_INSIDE_BYTES: usize = 1024;
 
-const OUTSIDE_MARK: u8 = b'!';
+const OVERFLOW_MARK: u8 = b'!';
 const SHELF_PLACES: usize = 256;
 
 /// What stands for a member in a leaf.
@@ -29,19 +28,19 @@ pub(super) enum Text<'a> {
     /// The member, not longer than [`LONGEST_INSIDE_BYTES`].
     Inside(&'a [u8]),
     /// The number of a long member.
-    Outside(u32),
+    Overflow(u32),
 }
 
 impl Text<'_> {
-    pub(super) fn is_outside(self) -> bool {
-        matches!(self, Text::Outside(_))
+    pub(super) fn is_overflow(self) -> bool {
+        matches!(self, Text::Overflow(_))
     }
 
     /// Bytes in the leaf.
     pub(super) fn size(self) -> usize {
         match self {
             Text::Inside(member) => bulk_size(member.len()),
-            Text::Outside(_) => 5,
+            Text::Overflow(_) => 5,
         }
     }
 
@@ -49,8 +48,8 @@ impl Text<'_> {
     pub(super) fn write(self, to: &mut [u8]) {
         match self {
             Text::Inside(member) => write_bulk(member, to),
-            Text::Outside(number) => {
-                to[0] = OUTSIDE_MARK;
+            Text::Overflow(number) => {
+                to[0] = OVERFLOW_MARK;
                 to[1..].copy_from_slice(&number.to_le_bytes());
             }
         }
@@ -59,10 +58,10 @@ impl Text<'_> {
 
 /// The number of a long member, if this is a text that stands for one.
 pub(super) fn number_of(text: &[u8]) -> Option<u32> {
-    if text[0] != OUTSIDE_MARK {
+    if text[0] != OVERFLOW_MARK {
         return None;
     }
-    Some(u32::from_le_bytes(text[1..].try_into().expect("a number outside has four bytes")))
+    Some(u32::from_le_bytes(text[1..].try_into().expect("a number overflow has four bytes")))
 }
 
 /// The member within its RESP bulk string.
@@ -85,7 +84,7 @@ pub(super) fn is_inside_bulk(text: &[u8]) -> bool {
     is_headed && text.ends_with(b"\r\n")
 }
 
-/// Whether a text begins with this length of so many digits.
+/// Whether a member begins with this length in this many digits.
 fn is_headed(text: &[u8], length: usize, digits: usize) -> bool {
     let mut rest = length;
     let is_length = text[1..=digits].iter().rev().all(|&byte| {
@@ -108,7 +107,7 @@ pub(super) fn is_long_bulk(text: &[u8]) -> bool {
 
 /// Whether this is what stands for a long member.
 pub(super) fn is_long_mark(text: &[u8]) -> bool {
-    text.len() == 5 && text[0] == OUTSIDE_MARK
+    text.len() == 5 && text[0] == OVERFLOW_MARK
 }
 
 /// The member within a bulk string that lies inside a leaf: the size of the whole tells how many
@@ -139,7 +138,7 @@ fn write_bulk(member: &[u8], to: &mut [u8]) {
 
 /// Long members.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outside {
+pub(crate) struct Overflow {
     shelves: Vec<Arc<Shelf>>,
     free: Vec<u32>,
     bytes: usize,
@@ -147,8 +146,8 @@ pub(crate) struct Outside {
 
 type Shelf = Vec<Option<Arc<[u8]>>>;
 
-impl Outside {
-    pub(super) const EMPTY: Outside = Outside { shelves: Vec::new(), free: Vec::new(), bytes: 0 };
+impl Overflow {
+    pub(super) const EMPTY: Overflow = Overflow { shelves: Vec::new(), free: Vec::new(), bytes: 0 };
 
     pub(super) fn member(&self, number: u32) -> &[u8] {
         member_of(self.bulk(number))
@@ -211,7 +210,7 @@ impl Outside {
         let last = self.shelves.last().map_or(0, |shelf| places(shelf.capacity()));
         let full = self.shelves.len().saturating_sub(1) * places(SHELF_PLACES);
         let shelves = self.shelves.len() * memory::allocated_shared(size_of::<Shelf>());
-        let own = memory::allocated_shared(size_of::<Outside>())
+        let own = memory::allocated_shared(size_of::<Overflow>())
             + memory::allocated_room::<Arc<Shelf>>(self.shelves.capacity())
             + memory::allocated_room::<u32>(self.free.capacity());
         self.bytes + last + full + shelves + own

@@ -1,15 +1,15 @@
-//! Bringing into the caches what the next lookups and changes will read.
+//! Prefetches what the next lookups and changes will read.
 //!
 //! For: a connection's pipelined commands, the members of one command, batches. Not for: answers
-//! (`lookup.rs`, which goes through the same stages): nothing depends on what is done here, and what
-//! changes meanwhile does no harm; what is seen on the way may be told as a hint (`foreseen.rs`).
+//! (`lookup.rs`, which has the same stages). No answer depends on a prefetch, and changes meanwhile do no harm.
+//! What the stages find is returned as a hint (`lookup_hint.rs`).
 //!
 //! ```text
-//! stage   1 hash all            ask for the table's buckets
-//!         2 read the buckets    walk to the lowest branches, ask for them and their first cells
-//!         3 find the children   ask for where their leaves are
-//!         4 walk to the leaves  ask for their headers and keys, or for some of the keys
-//!         5 search the keys     ask for the texts, or for the ends of what an edit moves
+//! stage   1 hash all            prefetch the table's buckets
+//!         2 read the buckets    walk to the lowest branches, prefetch them and their first cells
+//!         3 find the children   prefetch the pointers to their leaves
+//!         4 walk to the leaves  prefetch their headers and keys, or some of the keys
+//!         5 search the keys     prefetch the members, or the ends of what an edit moves
 //! ```
 //!
 //! One access to memory takes as long as a whole lookup computes, and each stage depends on the one
@@ -17,9 +17,9 @@
 //! Cost: some hundred instructions a member on top of the lookup.
 
 use super::branch::Branch;
-use super::foreseen::{Foreseen, SeenEntry};
 use super::leaf::Leaf;
 use super::lookup::{BATCH, child_before};
+use super::lookup_hint::{LookupHint, SeenEntry};
 use super::tree::Position;
 use super::{Points, members};
 use crate::cell::Cell;
@@ -28,32 +28,31 @@ use crate::cell::Cell;
 pub(super) type Target = Option<u64>;
 
 impl Points {
-    /// So many points are brought near together: whoever inserts more does so in batches of as many,
-    /// each brought near just before.
-    pub const WARMED_TOGETHER: usize = BATCH;
+    /// How many points one batch prefetches. A caller that inserts more prefetches each batch just before it
+    /// inserts it.
+    pub const PREFETCH_BATCH: usize = BATCH;
 
-    /// Brings near what inserting these members into these cells, or moving them there, will
-    /// read and change, and says what it has seen of each on the way, for [`Points::insert_foreseen`].
+    /// Prefetches what inserting these members into these cells, or moving them there, will read and
+    /// change. Writes a hint for each point, for [`Points::insert_with_hint`].
     ///
     /// # Panics
-    /// If there are fewer places for what is seen than points.
-    pub fn foresee(&self, points: &[(&[u8], Cell)], foreseen: &mut [Foreseen]) {
-        assert!(foreseen.len() >= points.len(), "each point has a place");
-        for (batch, foreseen) in points.chunks(BATCH).zip(foreseen.chunks_mut(BATCH)) {
-            self.foresee_batch(batch, foreseen);
+    /// If there are fewer hints than points.
+    pub fn lookup_hints(&self, points: &[(&[u8], Cell)], hints: &mut [LookupHint]) {
+        assert!(hints.len() >= points.len(), "each point has a hint");
+        for (batch, hints) in points.chunks(BATCH).zip(hints.chunks_mut(BATCH)) {
+            self.hint_batch(batch, hints);
         }
     }
 
-    /// Brings near as [`Points::foresee`] does, and no more.
-    pub fn warm_points(&self, points: &[(&[u8], Cell)]) {
+    /// Prefetches as [`Points::lookup_hints`] does, without hints.
+    pub fn prefetch_points(&self, points: &[(&[u8], Cell)]) {
         for batch in points.chunks(BATCH) {
-            self.foresee_batch(batch, &mut [Foreseen::default(); BATCH]);
+            self.hint_batch(batch, &mut [LookupHint::default(); BATCH]);
         }
     }
 
-    /// Brings near what finding the entries of these members, or removing them, will read and
-    /// change.
-    pub fn warm_members(&self, members: &[&[u8]]) {
+    /// Prefetches what finding the entries of these members, or removing them, will read and change.
+    pub fn prefetch_members(&self, members: &[&[u8]]) {
         for batch in members.chunks(BATCH) {
             let targets = self.codes(batch);
             let leaves = self.leaves_of(&targets);
@@ -65,11 +64,11 @@ impl Points {
         }
     }
 
-    fn foresee_batch(&self, points: &[(&[u8], Cell)], foreseen: &mut [Foreseen]) {
+    fn hint_batch(&self, points: &[(&[u8], Cell)], hints: &mut [LookupHint]) {
         let count = points.len();
         let (mut members, mut hashes) = ([&[][..]; BATCH], [0; BATCH]);
         members.iter_mut().zip(points).for_each(|(member, point)| *member = point.0);
-        self.hash_and_ask(&members[..count], &mut hashes);
+        self.hash_and_prefetch(&members[..count], &mut hashes);
         // The first half are the cells where members are, the other half where they go.
         let mut targets: [Target; 2 * BATCH] = [None; 2 * BATCH];
         let mut slots = [None; BATCH];
@@ -86,7 +85,7 @@ impl Points {
             seen.leaf.prefetch_part(bits);
         }
         // Both leaves of a move are edited, and are mostly one if it is a short move.
-        for (index, foreseen) in foreseen[..count].iter_mut().enumerate() {
+        for (index, hint) in hints[..count].iter_mut().enumerate() {
             let old = leaves[index].zip(targets[index]);
             let new = leaves[BATCH + index].zip(targets[BATCH + index]);
             let (from, to) = match (old, new) {
@@ -102,12 +101,12 @@ impl Points {
             };
             let from = from.zip(slots[index]).zip(targets[index]);
             let from = from.map(|((at, slot), bits)| SeenEntry { slot, at, bits });
-            *foreseen = Foreseen { from, to };
+            *hint = LookupHint { from, to };
         }
     }
 
-    /// Hashes members and asks for the table's buckets where they may be.
-    pub(super) fn hash_and_ask(&self, members: &[&[u8]], hashes: &mut [u64]) {
+    /// Hashes members and prefetches the table's buckets where they may be.
+    pub(super) fn hash_and_prefetch(&self, members: &[&[u8]], hashes: &mut [u64]) {
         for (member, hash) in members.iter().zip(hashes) {
             *hash = self.members.hash(member);
             self.members.prefetch(*hash);
@@ -117,7 +116,7 @@ impl Points {
     /// What the table has for each of these members, of which there are `BATCH` at most.
     fn codes(&self, members: &[&[u8]]) -> [Target; BATCH] {
         let (mut hashes, mut codes) = ([0; BATCH], [None; BATCH]);
-        self.hash_and_ask(members, &mut hashes);
+        self.hash_and_prefetch(members, &mut hashes);
         for (code, &hash) in codes.iter_mut().zip(&hashes[..members.len()]) {
             *code = self.code(hash);
         }
@@ -131,7 +130,7 @@ impl Points {
         self.members.find(hash, Some).map(|(_, code)| code)
     }
 
-    /// The leaves where these cells begin. Nothing of the leaves themselves has been asked for.
+    /// The leaves where these cells begin. The leaves themselves are not prefetched.
     pub(super) fn leaves_of<const N: usize>(&self, targets: &[Target; N]) -> [Option<Seen<'_>>; N] {
         let mut branches: [Option<(&Branch<Leaf>, [usize; 2])>; N] = [None; N];
         for (branch, target) in branches.iter_mut().zip(targets) {

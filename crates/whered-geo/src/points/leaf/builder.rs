@@ -21,10 +21,10 @@ use std::sync::Arc;
 use bytemuck::cast_slice_mut;
 
 use super::{COUNTS_BYTES, HEADER_BYTES, Keys, Leaf, OFFSET_BYTES, short};
-use crate::points::outside::Text;
+use crate::points::overflow::Text;
 
 /// A leaf under construction.
-pub(in crate::points) struct Draft {
+pub(in crate::points) struct LeafBuilder {
     blob: Arc<[u64]>,
     is_wide: bool,
     base: u64,
@@ -36,14 +36,27 @@ pub(in crate::points) struct Draft {
     long_count: usize,
 }
 
-impl Draft {
-    /// A draft of `count` entries with `text_bytes` of text, with cells from `first` to `last`.
-    pub(in crate::points) fn new(count: usize, text_bytes: usize, first: u64, last: u64) -> Draft {
+impl LeafBuilder {
+    /// A builder of `count` entries with `text_bytes` of text, with cells from `first` to `last`.
+    pub(in crate::points) fn new(
+        count: usize,
+        text_bytes: usize,
+        first: u64,
+        last: u64,
+    ) -> LeafBuilder {
         let is_wide = last - first > u64::from(u32::MAX);
         let key_bytes = if is_wide { 8 } else { 4 };
         let bytes = HEADER_BYTES + (key_bytes + OFFSET_BYTES) * count + text_bytes;
         let blob = std::iter::repeat_n(0, blob_words(bytes)).collect();
-        Draft { blob, is_wide, base: first, count, filled: 0, offset: text_bytes, long_count: 0 }
+        LeafBuilder {
+            blob,
+            is_wide,
+            base: first,
+            count,
+            filled: 0,
+            offset: text_bytes,
+            long_count: 0,
+        }
     }
 
     /// Copies entries from a leaf.
@@ -63,7 +76,7 @@ impl Draft {
         let text = leaf.text(slots.clone());
         self.write_text(text.len()).copy_from_slice(text);
         if leaf.long_count() > 0 {
-            self.long_count += slots.filter(|&slot| leaf.outside_number(slot).is_some()).count();
+            self.long_count += slots.filter(|&slot| leaf.overflow_number(slot).is_some()).count();
         }
         self.filled = to;
     }
@@ -79,13 +92,13 @@ impl Draft {
         }
         cast_slice_mut::<u64, u16>(self.blob())[offsets_at + index] = offset;
         text.write(self.write_text(text.size()));
-        self.long_count += usize::from(text.is_outside());
+        self.long_count += usize::from(text.is_overflow());
         self.filled += 1;
     }
 
     /// The leaf; everything announced must have been written.
     pub(in crate::points) fn finish(mut self) -> Leaf {
-        assert!(self.filled == self.count && self.offset == 0, "a draft is written in full");
+        assert!(self.filled == self.count && self.offset == 0, "a builder is written in full");
         let (count, base) = (self.count as u64, self.base);
         let words = u64::from(short(self.blob.len()));
         let kind = u64::from(self.is_wide) << 16 | (self.long_count as u64) << 32;
@@ -133,11 +146,11 @@ impl Draft {
     }
 
     fn blob(&mut self) -> &mut [u64] {
-        Arc::get_mut(&mut self.blob).expect("nobody else has a draft's blob")
+        Arc::get_mut(&mut self.blob).expect("nobody else has a builder's blob")
     }
 }
 
-impl Draft {
+impl LeafBuilder {
     /// A copy of a leaf without some of its entries, which ascend and are not all.
     pub(in crate::points) fn without(leaf: &Leaf, gone: impl Iterator<Item = usize>) -> Leaf {
         let mut runs: Vec<Range<usize>> = Vec::new();
@@ -151,20 +164,20 @@ impl Draft {
         let text_bytes = runs.iter().map(text_size).sum();
         let count = runs.iter().map(ExactSizeIterator::len).sum();
         let (first, last) = (leaf.cell_bits(runs[0].start), runs[runs.len() - 1].end - 1);
-        let mut draft = Draft::new(count, text_bytes, first, leaf.cell_bits(last));
+        let mut builder = LeafBuilder::new(count, text_bytes, first, leaf.cell_bits(last));
         for run in runs {
-            draft.append(leaf, run);
+            builder.append(leaf, run);
         }
-        draft.finish()
+        builder.finish()
     }
 }
 
 impl Leaf {
     /// A leaf of one entry.
     pub(in crate::points) fn of_one(bits: u64, text: Text<'_>) -> Leaf {
-        let mut draft = Draft::new(1, text.size(), bits, bits);
-        draft.push(bits, text);
-        draft.finish()
+        let mut builder = LeafBuilder::new(1, text.size(), bits, bits);
+        builder.push(bits, text);
+        builder.finish()
     }
 
     /// Cuts the leaf in two before `slot`, which is neither the first nor after the last.
@@ -177,10 +190,10 @@ impl Leaf {
     /// Appends all entries of the leaf that follows this one.
     pub(in crate::points) fn append(&mut self, next: &Leaf) {
         let (count, text_bytes) = (self.len() + next.len(), self.text_bytes() + next.text_bytes());
-        let mut draft = Draft::new(count, text_bytes, self.first(), next.last());
-        draft.append(self, 0..self.len());
-        draft.append(next, 0..next.len());
-        *self = draft.finish();
+        let mut builder = LeafBuilder::new(count, text_bytes, self.first(), next.last());
+        builder.append(self, 0..self.len());
+        builder.append(next, 0..next.len());
+        *self = builder.finish();
     }
 
     /// The cell of the last entry.
@@ -191,13 +204,13 @@ impl Leaf {
     pub(super) fn part(&self, slots: Range<usize>) -> Leaf {
         let text_bytes = self.offset(slots.start) - self.offset(slots.end);
         let (first, last) = (self.cell_bits(slots.start), self.cell_bits(slots.end - 1));
-        let mut draft = Draft::new(slots.len(), text_bytes, first, last);
-        draft.append(self, slots);
-        draft.finish()
+        let mut builder = LeafBuilder::new(slots.len(), text_bytes, first, last);
+        builder.append(self, slots);
+        builder.finish()
     }
 }
 
-/// The words of a blob that can hold so many bytes.
+/// The words of a blob that can hold this many bytes.
 pub(super) fn blob_words(bytes: usize) -> usize {
     const BESIDE_WORDS: usize = COUNTS_BYTES / 8 + 1;
     let words = bytes.div_ceil(8) + BESIDE_WORDS;
@@ -206,7 +219,7 @@ pub(super) fn blob_words(bytes: usize) -> usize {
 }
 
 fn narrow(delta: u64) -> u32 {
-    u32::try_from(delta).expect("a draft with a wider span has wide keys")
+    u32::try_from(delta).expect("a builder with a wider span has wide keys")
 }
 
 /// Texts of a leaf that are written as they are.

@@ -1,8 +1,8 @@
-//! What was foreseen of a point is a hint: whatever has become of the collection since, the same happens as without.
+//! A lookup hint changes no result, whatever changed in the collection since.
 
 use std::collections::HashMap;
 
-use whered_geo::{Cell, Foreseen, Inserted, Points};
+use whered_geo::{Cell, Inserted, LookupHint, Points};
 
 type Batch = Vec<(Vec<u8>, Cell)>;
 type Twin = HashMap<Vec<u8>, Cell>;
@@ -59,12 +59,12 @@ fn assert_same(points: &Points, twin: &Twin) {
 }
 
 #[test]
-fn what_was_foreseen_long_ago_or_of_another_collection_misleads_nobody() {
+fn old_hints_and_those_of_another_collection_change_nothing() {
     for (members, rounds) in [(30, 400), (2_000, 400), (160_000, 150)] {
         let mut random = Random(members);
         let (mut points, mut twin) = (Points::new(), Twin::new());
         let mut other = Points::new();
-        let mut kept: Vec<(Batch, Vec<Foreseen>)> = Vec::new();
+        let mut kept: Vec<(Batch, Vec<LookupHint>)> = Vec::new();
         let mut used = 0;
         for _ in 0..members {
             let (member, cell) = random.point(members);
@@ -73,16 +73,16 @@ fn what_was_foreseen_long_ago_or_of_another_collection_misleads_nobody() {
         }
         for round in 0..rounds {
             let batch: Batch = (0..1 + random.below(40)).map(|_| random.point(members)).collect();
-            let mut foreseen = vec![Foreseen::default(); batch.len()];
+            let mut hints = vec![LookupHint::default(); batch.len()];
             let seen = if round % 9 == 0 { &other } else { &points };
-            seen.foresee(&as_given(&batch), &mut foreseen);
-            kept.push((batch, foreseen));
+            seen.lookup_hints(&as_given(&batch), &mut hints);
+            kept.push((batch, hints));
             // Some are used at once, some after others, some when leaves and branches have come and gone.
             for _ in 0..random.below(3) {
-                let (batch, foreseen) = kept.swap_remove(random.below(kept.len() as u64) as usize);
-                for ((member, cell), foreseen) in batch.iter().zip(&foreseen) {
+                let (batch, hints) = kept.swap_remove(random.below(kept.len() as u64) as usize);
+                for ((member, cell), hint) in batch.iter().zip(&hints) {
                     let expected = insert(&mut twin, member, *cell);
-                    assert_eq!(points.insert_foreseen(member, *cell, foreseen), expected);
+                    assert_eq!(points.insert_with_hint(member, *cell, hint), expected);
                     used += usize::from(expected == Inserted::Moved);
                 }
                 if kept.is_empty() {

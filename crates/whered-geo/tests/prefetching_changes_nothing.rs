@@ -1,4 +1,4 @@
-//! Warming is a hint: whatever is warmed, answers are the same.
+//! A prefetch is a hint: answers are the same with and without it.
 
 use whered_geo::{Cell, Points};
 
@@ -20,10 +20,10 @@ fn any_members_and_cells_may_be_warmed_in_any_collection() {
             .enumerate()
             .map(|(index, &member)| (member, [Cell::MIN, Cell::MAX][index % 2]))
             .collect();
-        points.warm_points(&targets);
+        points.prefetch_points(&targets);
         assert_eq!(points.len() as u64, count + 1);
         let mut found = vec![None];
-        points.warm_members(&members);
+        points.prefetch_members(&members);
         points.cells_batch(&members, &mut found);
         let alone: Vec<_> = members.iter().map(|member| points.cell(member)).collect();
         assert_eq!(found[1..], alone);
