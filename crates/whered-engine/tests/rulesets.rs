@@ -188,8 +188,8 @@ fn check(engine: &Engine, name: &str, random: &mut Random) {
         let found = edition.find(&packet, 60, engine.prefix_sets());
         assert_eq!(found.verdict, walked.verdict, "{packet:?}");
         assert_eq!(found.rule, walked.rule.map(|id| numbers[id.index()]), "{packet:?}");
-        let met: Vec<u32> = walked.met.iter().map(|id| numbers[id.index()]).collect();
-        assert_eq!(found.met, met);
+        let met: Vec<u32> = walked.matched.iter().map(|id| numbers[id.index()]).collect();
+        assert_eq!(found.matched, met);
     }
 }
 

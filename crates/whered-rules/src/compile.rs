@@ -18,9 +18,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::classify::late::{self, Late};
+use crate::classify::lazy::{self, LazyFields};
 use crate::classify::plan::{Budget, Planner};
-use crate::classify::{self, AnyPacket, Condition, Met, NO_RULE, Rule, Rules};
+use crate::classify::{self, AnyPacket, Condition, Matched, NO_RULE, Rule, Rules};
 use crate::error::RulesError;
 use crate::layout::{Layout, PlacesAre};
 use crate::model::{RuleId, Ruleset};
@@ -54,7 +54,7 @@ pub struct Matcher {
     pub(crate) families: [OfFamily; 2],
 }
 
-/// Up to so many questions about places a packet, they are asked for late: each costs some nanoseconds,
+/// Up to this many questions about places a packet, places are lazy fields: each costs some nanoseconds,
 /// the first one of a packet a lookup, which all packets need otherwise.
 const FEW_QUESTIONS: f64 = 1.0;
 /// How many rules are looked at to count them.
@@ -81,7 +81,7 @@ impl Matcher {
         Matcher::build_asking(ruleset, places, budget, clock, FEW_QUESTIONS)
     }
 
-    /// The same with places asked for late where that is up to so many questions a packet.
+    /// Builds it with places as lazy fields where that is up to this many questions a packet.
     fn build_asking(
         ruleset: &Ruleset,
         places: &dyn Places,
@@ -94,7 +94,7 @@ impl Matcher {
             let mut rules = lowered_rules(&form);
             if form.has_places() {
                 let samples = (ASKED_STEPS / form.rules.len().max(1)).clamp(64, 1024);
-                let asked = late::asked(&rules, samples);
+                let asked = lazy::asked(&rules, samples);
                 if asked.questions > few {
                     form.layout = Layout::of(&form.rules, form.bits.len(), PlacesAre::Words);
                     rules = lowered_rules(&form);
@@ -136,16 +136,16 @@ impl Matcher {
 
     /// The fate of one packet.
     pub fn find(&self, packet: &Packet<'_>, sets: &dyn Sets) -> Outcome {
-        let mut met = Vec::new();
-        let decided = classify_one(self, packet, sets, &mut met);
-        self.of(packet.family()).outcome(decided, &met)
+        let mut matched = Vec::new();
+        let decided = classify_one(self, packet, sets, &mut matched);
+        self.of(packet.family()).outcome(decided, &matched)
     }
 
     /// The fates of packets, in order.
     pub fn find_batch(&self, packets: &[Packet<'_>], sets: &dyn Sets) -> Vec<Outcome> {
         let mut outcomes: Vec<Option<Outcome>> = vec![None; packets.len()];
-        classify_all(self, packets, sets, |family, place, decided, met| {
-            outcomes[place] = Some(self.of(family).outcome(decided, met));
+        classify_all(self, packets, sets, |family, place, decided, matched| {
+            outcomes[place] = Some(self.of(family).outcome(decided, matched));
         });
         outcomes.into_iter().flatten().collect()
     }
@@ -168,35 +168,35 @@ impl Classifier for Matcher {
         &self,
         family: Family,
         packet: &A,
-        late: impl Late,
-        met: &mut Vec<u32>,
+        lazy: impl LazyFields,
+        matched: &mut Vec<u32>,
     ) -> u32 {
         let compiled = self.of(family).planner.compiled();
-        compiled.find_late(packet, late, met).unwrap_or(NO_RULE)
+        compiled.find_lazy(packet, lazy, matched).unwrap_or(NO_RULE)
     }
 
     fn find_packets<A: AnyPacket>(
         &self,
         family: Family,
         packets: &[A],
-        late: impl Late,
+        lazy: impl LazyFields,
         slots: &mut [u32],
-        met: &mut Met,
+        matched: &mut Matched,
     ) {
-        self.of(family).planner.compiled().find_batch_late(packets, late, slots, met);
+        self.of(family).planner.compiled().find_batch_lazy(packets, lazy, slots, matched);
     }
 }
 
 impl OfFamily {
     /// The outcome of a packet with these entries: that which decided, or [`classify::NO_RULE`], and
-    /// those met before.
-    fn outcome(&self, decided: u32, met: &[u32]) -> Outcome {
+    /// those matched before.
+    fn outcome(&self, decided: u32, matched: &[u32]) -> Outcome {
         let entry = |number: u32| self.form.rules.get(number as usize);
-        let met = met.iter().filter_map(|&number| Some(entry(number)?.rule));
+        let matched = matched.iter().filter_map(|&number| Some(entry(number)?.rule));
         let mut outcome = Outcome {
             verdict: self.form.policy.clone(),
             rule: None,
-            met: met.collect::<Vec<RuleId>>(),
+            matched: matched.collect::<Vec<RuleId>>(),
             passed: Vec::new(),
         };
         if let Some(NormalRule { effect: Effect::Decide(verdict), rule, .. }) = entry(decided) {
@@ -237,7 +237,7 @@ pub(crate) fn classified(
         let to = form.layout.field(*field)?;
         let mut ranges = ranges.as_slice().to_vec();
         // Beyond a word's largest number there is nothing to tell apart.
-        if let (classify::Field::Word(_) | classify::Field::Late(_), Some(last)) =
+        if let (classify::Field::Word(_) | classify::Field::Lazy(_), Some(last)) =
             (to, ranges.last_mut())
             && last.1 == form.domain.largest(*field)
         {
@@ -262,7 +262,7 @@ mod tests {
     fn compiled_rulesets_decide_as_the_walk_through_their_chains_does() {
         let start = Instant::now();
         let budget = Budget { time: Duration::from_millis(2), ..Budget::default() };
-        let (mut met, mut late, mut in_words) = (0, 0, 0);
+        let (mut matched, mut lazy, mut in_words) = (0, 0, 0);
         for seed in 0..150 {
             let mut random = Random::new(seed);
             let ruleset = random::ruleset(&mut random, Shape::FULL);
@@ -274,7 +274,7 @@ mod tests {
             for form in
                 matcher.families.iter().map(|one| &one.form).filter(|form| form.has_places())
             {
-                *if form.layout.is_late() { &mut late } else { &mut in_words } += 1;
+                *if form.layout.is_lazy() { &mut lazy } else { &mut in_words } += 1;
             }
             let packets: Vec<_> =
                 (0..150).map(|_| random::packet(&mut random, Shape::FULL)).collect();
@@ -286,11 +286,11 @@ mod tests {
                 let text = || format!("seed {seed} {packet:?}\n{}", text::write(&ruleset));
                 assert_eq!(outcome, expected, "{}", text());
                 assert_eq!(matcher.find(packet, &world), expected, "{}", text());
-                met += outcome.met.len();
+                matched += outcome.matched.len();
             }
         }
-        assert!(met > 1000, "{met}");
-        assert!(late > 10 && in_words > 10, "{late} {in_words}");
+        assert!(matched > 1000, "{matched}");
+        assert!(lazy > 10 && in_words > 10, "{lazy} {in_words}");
     }
 
     #[test]

@@ -25,7 +25,7 @@ const MET: [(&str, &[&str]); 7] = [
 pub(crate) fn meet(one: &str, other: &str) -> bool {
     let find = |hook: &str| MET.iter().find(|(name, _)| name.eq_ignore_ascii_case(hook));
     match (find(one), find(other)) {
-        (Some((_, met)), Some((other, _))) => met.contains(other),
+        (Some((_, matched)), Some((other, _))) => matched.contains(other),
         _ => true,
     }
 }

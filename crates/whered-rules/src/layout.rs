@@ -44,13 +44,13 @@ const FIELDS: [Field; MOVABLE] = {
 /// How many of them are no places.
 const NOT_PLACES: usize = 6;
 
-/// Whether the numbers of places stand in words or are [late](classify::late).
+/// Whether the numbers of places stand in words or are [lazy](classify::lazy).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PlacesAre {
     /// In words: known of every packet.
     Words,
     /// Asked for when all else of a rule holds.
-    Late,
+    Lazy,
 }
 
 /// Where the words of packets come from.
@@ -67,7 +67,7 @@ pub(crate) struct Layout {
 impl Layout {
     /// For rules and the number of questions that they ask before.
     pub(crate) fn of(rules: &[NormalRule], questions: usize, places: PlacesAre) -> Layout {
-        let fields = if places == PlacesAre::Late { NOT_PLACES } else { MOVABLE };
+        let fields = if places == PlacesAre::Lazy { NOT_PLACES } else { MOVABLE };
         let is_asked =
             |field: &Field| rules.iter().any(|rule| rule.conditions.get(*field).is_some());
         let mut asked = FIELDS.map(|field| is_asked(&field));
@@ -87,9 +87,9 @@ impl Layout {
         Layout { words, fields, answers: (first_answer, in_words) }
     }
 
-    /// Whether numbers of places are asked for late.
+    /// Whether numbers of places are lazy fields.
     #[inline(always)]
-    pub(crate) fn is_late(&self) -> bool {
+    pub(crate) fn is_lazy(&self) -> bool {
         self.fields == NOT_PLACES
     }
 
@@ -105,8 +105,8 @@ impl Layout {
                 classify::Field::Word(self.answers.0 + number as u8)
             }
             Field::Bit(number) => classify::Field::Set(number as u8),
-            Field::Place(side, axis) if self.is_late() => {
-                classify::Field::Late((side.index() * AXES) as u8 + axis)
+            Field::Place(side, axis) if self.is_lazy() => {
+                classify::Field::Lazy((side.index() * AXES) as u8 + axis)
             }
             _ => {
                 let place = FIELDS.iter().position(|one| *one == field)?;
@@ -134,7 +134,7 @@ impl Layout {
             destination[0],
             destination[1],
         ];
-        let in_words = if self.is_late() { NOT_PLACES } else { MOVABLE };
+        let in_words = if self.is_lazy() { NOT_PLACES } else { MOVABLE };
         for (number, word) in numbers.into_iter().zip(self.words).take(in_words) {
             packet.set(classify::Field::Word(word), number);
         }
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(word(Field::Mark), Some(classify::Field::Word(6)));
         assert_eq!(word(Field::Bit(0)), Some(classify::Field::Word(7)));
         assert_eq!(word(Field::Bit(1)), Some(classify::Field::Word(8)));
-        assert_eq!(word(Field::Place(Side::Destination, 1)), Some(classify::Field::Late(3)));
+        assert_eq!(word(Field::Place(Side::Destination, 1)), Some(classify::Field::Lazy(3)));
         assert!(FIELDS.iter().all(|field| word(*field).is_some()));
         // Of places in words, two that nobody asks for give theirs to the answers.
         let in_words = Layout::of(&form.rules, form.bits.len(), PlacesAre::Words);

@@ -1,7 +1,7 @@
 //! A compiled ruleset whose rules come and go while packets are matched.
 //!
 //! For: [`LiveRules`], one immutable state; a change makes the next one in microseconds, and readers
-//! keep theirs. Not for: sharing it among threads (whoever owns it swaps a pointer), nor for which
+//! keep theirs. Not for: sharing it among threads (the owner swaps a pointer), nor for which
 //! change is allowed and where a rule stands (`Draft`, the truth that this follows).
 //!
 //! ```text
@@ -28,9 +28,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::classify::late::Late;
+use crate::classify::lazy::LazyFields;
 use crate::classify::plan::Budget;
-use crate::classify::{self, AnyPacket, Live, Met, NO_RULE};
+use crate::classify::{self, AnyPacket, Live, Matched, NO_RULE};
 use crate::compile::{Matcher, classified};
 use crate::error::RulesError;
 use crate::model::{Action, Rule, RuleId, Ruleset, Spot, Test, Verdict};
@@ -46,8 +46,8 @@ pub struct Decision {
     pub verdict: Verdict,
     /// The rule that decided; `None` when a policy did.
     pub rule: Option<u32>,
-    /// The log, mark and continue rules met before, in order.
-    pub met: Vec<u32>,
+    /// The log, mark and continue rules that matched before, in order.
+    pub matched: Vec<u32>,
 }
 
 /// One change, as it was made in the draft.
@@ -225,7 +225,7 @@ impl LiveRules {
         old.map(|(number, tally)| (*number, tally)).chain(new)
     }
 
-    /// The same ruleset after a change; `None` when only compiling it anew can tell.
+    /// The ruleset after a change; `None` when only a new compilation can apply it.
     pub fn changed(&self, change: &Change) -> Option<LiveRules> {
         let mut next = self.clone();
         match change {
@@ -247,7 +247,7 @@ impl LiveRules {
         Some(next)
     }
 
-    /// The same rules with a compilation that was planned further.
+    /// The ruleset with a compilation that was planned further.
     ///
     /// # Panics
     ///
@@ -261,7 +261,7 @@ impl LiveRules {
         LiveRules { lives, matcher: Arc::new(matcher), ..self.clone() }
     }
 
-    /// The fate of one packet; `count` is told the tally of each rule that it met, and 0 when none
+    /// The decision for one packet; `count` gets the tally of each rule that it matched, and 0 when none
     /// decided.
     pub fn find(
         &self,
@@ -269,9 +269,9 @@ impl LiveRules {
         sets: &dyn Sets,
         mut count: impl FnMut(u32),
     ) -> Decision {
-        let mut met = Vec::new();
-        let slot = classify_one(self, packet, sets, &mut met);
-        self.decision(side_of(packet.family()), slot, &met, &mut count)
+        let mut matched = Vec::new();
+        let slot = classify_one(self, packet, sets, &mut matched);
+        self.decision(side_of(packet.family()), slot, &matched, &mut count)
     }
 
     /// The fates of packets, in order; `count` is told the packet's place, too.
@@ -282,9 +282,9 @@ impl LiveRules {
         mut count: impl FnMut(usize, u32),
     ) -> Vec<Decision> {
         let mut decisions: Vec<Option<Decision>> = vec![None; packets.len()];
-        classify_all(self, packets, sets, |family, place, slot, met| {
+        classify_all(self, packets, sets, |family, place, slot, matched| {
             let mut count = |tally| count(place, tally);
-            decisions[place] = Some(self.decision(side_of(family), slot, met, &mut count));
+            decisions[place] = Some(self.decision(side_of(family), slot, matched, &mut count));
         });
         decisions.into_iter().flatten().collect()
     }
@@ -294,20 +294,20 @@ impl LiveRules {
         &self,
         side: usize,
         slot: u32,
-        met: &[u32],
+        matched: &[u32],
         count: &mut impl FnMut(u32),
     ) -> Decision {
-        let number_of_met = |slot: &u32| {
+        let number_of_matched = |slot: &u32| {
             let (_, tally, number) = self.entry(side, *slot);
             count(tally);
             number
         };
-        let met = met.iter().map(number_of_met).collect();
+        let matched = matched.iter().map(number_of_matched).collect();
         if slot != NO_RULE {
             let (effect, tally, number) = self.entry(side, slot);
             count(tally);
             if let Effect::Decide(verdict) = effect {
-                return Decision { verdict: verdict.clone(), rule: Some(number), met };
+                return Decision { verdict: verdict.clone(), rule: Some(number), matched };
             }
         }
         let family = Family::BOTH[side];
@@ -315,7 +315,7 @@ impl LiveRules {
         if self.written.ruleset.family().is_none_or(|only| only == family) {
             count(0);
         }
-        Decision { verdict: self.matcher.of(family).form.policy.clone(), rule: None, met }
+        Decision { verdict: self.matcher.of(family).form.policy.clone(), rule: None, matched }
     }
 
     /// What a slot does, its tally and its rule's number.
@@ -414,7 +414,7 @@ impl LiveRules {
             let mut live = self.lives[side].clone();
             if self.deleted != before.deleted {
                 let of_position = |&at: &u32| starts[at as usize]..starts[at as usize + 1];
-                live = live.with_dead(self.deleted.iter().flat_map(of_position));
+                live = live.with_deleted(self.deleted.iter().flat_map(of_position));
             }
             let of_side = |rules: &LiveRules| -> Vec<u32> {
                 let listed = rules.inserted.iter().filter(|one| !one.lowered[side].is_empty());
@@ -471,21 +471,21 @@ impl Classifier for LiveRules {
         &self,
         family: Family,
         packet: &A,
-        late: impl Late,
-        met: &mut Vec<u32>,
+        lazy: impl LazyFields,
+        matched: &mut Vec<u32>,
     ) -> u32 {
-        self.lives[side_of(family)].find_late(packet, late, met).unwrap_or(NO_RULE)
+        self.lives[side_of(family)].find_lazy(packet, lazy, matched).unwrap_or(NO_RULE)
     }
 
     fn find_packets<A: AnyPacket>(
         &self,
         family: Family,
         packets: &[A],
-        late: impl Late,
+        lazy: impl LazyFields,
         slots: &mut [u32],
-        met: &mut Met,
+        matched: &mut Matched,
     ) {
-        self.lives[side_of(family)].find_batch_late(packets, late, slots, met);
+        self.lives[side_of(family)].find_batch_lazy(packets, lazy, slots, matched);
     }
 }
 

@@ -30,8 +30,8 @@ fn check(live: &LiveRules, draft: &Draft, world: &World, packets: &[Packet<'_>],
         let context = || format!("seed {seed} {packet:?}\n{}", text::write(&ruleset));
         assert_eq!(decision.verdict, walked.verdict, "{}", context());
         assert_eq!(decision.rule, walked.rule.as_ref().map(number), "{}", context());
-        let met: Vec<u32> = walked.met.iter().map(number).collect();
-        assert_eq!(decision.met, met, "{}", context());
+        let matched: Vec<u32> = walked.matched.iter().map(number).collect();
+        assert_eq!(decision.matched, matched, "{}", context());
         let mut single = Vec::new();
         assert_eq!(live.find(packet, world, |tally| single.push(tally)), decision);
         let batch: Vec<u32> =
@@ -41,11 +41,11 @@ fn check(live: &LiveRules, draft: &Draft, world: &World, packets: &[Packet<'_>],
             assert!(single.is_empty());
             continue;
         }
-        let met_or_decided = single.len() > met.len();
-        assert!(met_or_decided && single.contains(&0) == decision.rule.is_none());
+        let matched_or_decided = single.len() > matched.len();
+        assert!(matched_or_decided && single.contains(&0) == decision.rule.is_none());
         let of_rule = |tally: &u32| live.tally_of_rules().find(|one| one.1 == *tally);
         let decider = single.iter().filter_map(of_rule).map(|one| one.0);
-        let told: Vec<u32> = decider.filter(|number| !met.contains(number)).collect();
+        let told: Vec<u32> = decider.filter(|number| !matched.contains(number)).collect();
         match decision.rule {
             Some(rule) => assert_eq!(told, [rule]),
             // A `return` leaves it to the policy, and is counted.

@@ -7,7 +7,7 @@
 //! no code with the normal form. A packet's mark is the one it came with: a ruleset that tests a
 //! mark which it sets itself is refused when it is compiled (`normal`).
 //!
-//! Concurrency: pure. Cost: linear in the rules met.
+//! Concurrency: pure. Cost: linear in the rules that are examined.
 
 use std::net::IpAddr;
 
@@ -45,13 +45,13 @@ pub struct Outcome {
     /// The rule that decided; `None` when a policy did. A `return` from the chain that packets
     /// enter is a decision by that chain's policy.
     pub rule: Option<RuleId>,
-    /// The log, mark and continue rules met before, in order.
-    pub met: Vec<RuleId>,
-    /// The jump, goto and return rules met before, in order: what the kernel counts as well.
+    /// The log, mark and continue rules that matched before, in order.
+    pub matched: Vec<RuleId>,
+    /// The jump, goto and return rules that matched before, in order; the kernel counts them too.
     pub passed: Vec<RuleId>,
 }
 
-/// Evaluates a packet: the first rule that decides, and what was met before.
+/// Evaluates a packet: the first rule that decides, and the rules that matched before.
 ///
 /// A packet of a family that the ruleset is not about gets [`Verdict::Continue`].
 pub fn evaluate(ruleset: &Ruleset, packet: &Packet<'_>, sets: &dyn Sets) -> Outcome {
@@ -67,7 +67,7 @@ pub fn walk(
     asked: &mut dyn FnMut(RuleId, Option<usize>),
 ) -> Outcome {
     let mut outcome =
-        Outcome { verdict: Verdict::Continue, rule: None, met: Vec::new(), passed: Vec::new() };
+        Outcome { verdict: Verdict::Continue, rule: None, matched: Vec::new(), passed: Vec::new() };
     if ruleset.family().is_some_and(|family| family != packet.family()) {
         return outcome;
     }
@@ -94,7 +94,7 @@ pub fn walk(
             return outcome;
         }
         if rule.action.is_noted() {
-            outcome.met.push(id);
+            outcome.matched.push(id);
             continue;
         }
         outcome.passed.push(id);
@@ -159,7 +159,7 @@ mod tests {
                 .expect("no marks are set");
             for _ in 0..110 {
                 let packet = random::packet(&mut random, Shape::FULL);
-                let mut met = Vec::new();
+                let mut matched = Vec::new();
                 walk(&ruleset, &packet, &world, &mut |id, unmet| {
                     let holds = |condition| is_met(&ruleset, condition, &packet, &world);
                     let conditions = &ruleset.rule(id).conditions;
@@ -167,16 +167,16 @@ mod tests {
                     assert!(before.iter().all(holds), "seed {seed} {id:?}");
                     match unmet {
                         Some(place) => assert!(!holds(&conditions[place]), "seed {seed} {id:?}"),
-                        None => met.push(id),
+                        None => matched.push(id),
                     }
                     unmet_told += usize::from(unmet.is_some());
                 });
                 let found = matcher.find(&packet, &world);
                 let decides = |id: &RuleId| ruleset.rule(*id).action.verdict().is_some();
-                let last = met.last().copied().filter(decides);
+                let last = matched.last().copied().filter(decides);
                 assert_eq!(found.rule, last, "seed {seed} {packet:?}");
-                met.retain(|id| ruleset.rule(*id).action.is_noted());
-                assert_eq!(found.met, met, "seed {seed} {packet:?}");
+                matched.retain(|id| ruleset.rule(*id).action.is_noted());
+                assert_eq!(found.matched, matched, "seed {seed} {packet:?}");
                 packets += 1;
             }
         }

@@ -16,8 +16,8 @@
 
 use std::cell::Cell;
 
-use crate::classify::late::{Late, LateNumbers};
-use crate::classify::{self, AnyPacket, Met, NO_RULE};
+use crate::classify::lazy::{LazyFields, LazyValues};
+use crate::classify::{self, AnyPacket, Matched, NO_RULE};
 use crate::naive::Sets;
 use crate::normal::{Key, NormalForm, Place};
 use crate::packet::{Family, Packet};
@@ -32,36 +32,36 @@ const ICMP_PROTOCOLS: [u8; 2] = [1, 58];
 pub(crate) trait Classifier {
     /// What numbers the packets of a family.
     fn form(&self, family: Family) -> &NormalForm;
-    /// The slot of a packet, or [`NO_RULE`]; those met before are put behind what is in `met`.
+    /// The slot of a packet, or [`NO_RULE`]; those matched before are appended to `matched`.
     fn find_packet<A: AnyPacket>(
         &self,
         family: Family,
         packet: &A,
-        late: impl Late,
-        met: &mut Vec<u32>,
+        lazy: impl LazyFields,
+        matched: &mut Vec<u32>,
     ) -> u32;
-    /// The slot of each packet, or [`NO_RULE`], and those met before; `met` loses what it held.
+    /// The slot of each packet, or [`NO_RULE`], and those matched before; `matched` loses its old contents.
     fn find_packets<A: AnyPacket>(
         &self,
         family: Family,
         packets: &[A],
-        late: impl Late,
+        lazy: impl LazyFields,
         slots: &mut [u32],
-        met: &mut Met,
+        matched: &mut Matched,
     );
 }
 
-/// The slot of one packet, or [`NO_RULE`]; those met before are put behind what is in `met`.
+/// The slot of one packet, or [`NO_RULE`]; those matched before are appended to `matched`.
 #[inline]
 pub(crate) fn classify_one(
     classifier: &impl Classifier,
     packet: &Packet<'_>,
     sets: &dyn Sets,
-    met: &mut Vec<u32>,
+    matched: &mut Vec<u32>,
 ) -> u32 {
     let family = packet.family();
     let form = classifier.form(family);
-    let places = if form.layout.is_late() {
+    let places = if form.layout.is_lazy() {
         form.prefetch_places(packet);
         Default::default()
     } else {
@@ -69,28 +69,28 @@ pub(crate) fn classify_one(
     };
     let key = form.key_at(packet, sets, places);
     let known = Cell::new(None);
-    let late = |_| late_numbers(form, packet, &known);
+    let lazy = |_| lazy_values(form, packet, &known);
     match family {
         Family::Ipv4 => {
             let mut numbers = classify::Packet::new(0, 0);
             fill4(form, &mut numbers, &key);
-            classifier.find_packet(family, &numbers, late, met)
+            classifier.find_packet(family, &numbers, lazy, matched)
         }
         Family::Ipv6 => {
             let mut numbers = classify::Packet6::new(0, 0);
             fill6(form, &mut numbers, &key);
-            classifier.find_packet(family, &numbers, late, met)
+            classifier.find_packet(family, &numbers, lazy, matched)
         }
     }
 }
 
-/// The late numbers of a packet, in the order of `Layout::field`, which are looked up once.
+/// The lazy fields of a packet, in the order of `Layout::field`, each looked up once.
 #[inline]
-fn late_numbers(
+fn lazy_values(
     form: &NormalForm,
     packet: &Packet<'_>,
-    known: &Cell<Option<LateNumbers>>,
-) -> LateNumbers {
+    known: &Cell<Option<LazyValues>>,
+) -> LazyValues {
     known.get().unwrap_or_else(|| {
         let [source, destination] = form.places_of_one(packet);
         let numbers = [source[0], source[1], destination[0], destination[1]];
@@ -99,12 +99,12 @@ fn late_numbers(
     })
 }
 
-/// Classifies packets; `told` gets each one's family, place and slot, and the slots met before.
+/// Classifies packets; `report` gets each one's family, index and slot, and the slots matched before.
 pub(crate) fn classify_all(
     classifier: &impl Classifier,
     packets: &[Packet<'_>],
     sets: &dyn Sets,
-    mut told: impl FnMut(Family, usize, u32, &[u32]),
+    mut report: impl FnMut(Family, usize, u32, &[u32]),
 ) {
     let Some(first) = packets.first() else { return };
     for family in Family::BOTH {
@@ -116,12 +116,12 @@ pub(crate) fn classify_all(
             (chunk.packets[chunk.count], chunk.places[chunk.count]) = (packet, place);
             chunk.count += 1;
             if chunk.count == BATCH {
-                chunk.classify(classifier, sets, &mut told);
+                chunk.classify(classifier, sets, &mut report);
                 chunk.count = 0;
             }
         }
         if chunk.count > 0 {
-            chunk.classify(classifier, sets, &mut told);
+            chunk.classify(classifier, sets, &mut report);
         }
     }
 }
@@ -139,41 +139,53 @@ impl Chunk<'_, '_> {
         &self,
         classifier: &impl Classifier,
         sets: &dyn Sets,
-        told: &mut impl FnMut(Family, usize, u32, &[u32]),
+        report: &mut impl FnMut(Family, usize, u32, &[u32]),
     ) {
         let form = classifier.form(self.family);
         let packets = &self.packets[..self.count];
         let mut places = [[Place::default(); 2]; BATCH];
-        if form.layout.is_late() {
+        if form.layout.is_lazy() {
             packets.iter().for_each(|packet| form.prefetch_places(packet));
         } else {
             form.places_of(packets, &mut places[..self.count]);
         }
         let known = [const { Cell::new(None) }; BATCH];
-        let late = |place: usize| late_numbers(form, packets[place], &known[place]);
+        let lazy = |place: usize| lazy_values(form, packets[place], &known[place]);
         let keys = packets.iter().zip(&places).map(|(packet, at)| form.key_at(packet, sets, *at));
-        let (mut slots, mut met) = ([NO_RULE; BATCH], Met::default());
+        let (mut slots, mut matched) = ([NO_RULE; BATCH], Matched::default());
         let slots = &mut slots[..self.count];
         match self.family {
             Family::Ipv4 => {
                 let mut numbers = [classify::Packet::new(0, 0); BATCH];
                 numbers.iter_mut().zip(keys).for_each(|(to, key)| fill4(form, to, &key));
-                classifier.find_packets(self.family, &numbers[..self.count], late, slots, &mut met);
+                classifier.find_packets(
+                    self.family,
+                    &numbers[..self.count],
+                    lazy,
+                    slots,
+                    &mut matched,
+                );
             }
             Family::Ipv6 => {
                 let mut numbers = [classify::Packet6::new(0, 0); BATCH];
                 numbers.iter_mut().zip(keys).for_each(|(to, key)| fill6(form, to, &key));
-                classifier.find_packets(self.family, &numbers[..self.count], late, slots, &mut met);
+                classifier.find_packets(
+                    self.family,
+                    &numbers[..self.count],
+                    lazy,
+                    slots,
+                    &mut matched,
+                );
             }
         }
-        let mut pairs = met.pairs.into_iter().peekable();
+        let mut pairs = matched.pairs.into_iter().peekable();
         let mut of_packet = Vec::new();
         for ((turn, slot), place) in (0..).zip(slots).zip(self.places) {
             of_packet.clear();
             while let Some((_, slot)) = pairs.next_if(|pair| pair.0 == turn) {
                 of_packet.push(slot);
             }
-            told(self.family, place, *slot, &of_packet);
+            report(self.family, place, *slot, &of_packet);
         }
     }
 }

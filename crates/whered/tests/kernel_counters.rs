@@ -249,7 +249,7 @@ fn ours(ruleset: &Ruleset, packets: &[Packet<'_>]) -> BTreeMap<u32, u64> {
         let outcome = matcher.find(packet, &NoSets);
         let walked = evaluate(ruleset, packet, &NoSets);
         assert_eq!((&outcome.verdict, outcome.rule), (&walked.verdict, walked.rule));
-        for id in outcome.rule.iter().chain(&outcome.met).chain(&walked.passed) {
+        for id in outcome.rule.iter().chain(&outcome.matched).chain(&walked.passed) {
             *counts.entry(ruleset.rule(*id).origin.line).or_default() += 1;
         }
         // A return from the first chain is a decision of its policy, by a rule that is met.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use whered_bench::rules::{Shape, generate, lower, packets};
 use whered_rules::classify::plan::{Budget, Candidate, Planner, Split, experiment};
 use whered_rules::classify::{
-    Condition, Family, Field, Hits, Live, Met, NO_RULE, Packet, Rule, RuleId, Rules, scan,
+    Condition, Family, Field, Hits, Live, Matched, NO_RULE, Packet, Rule, RuleId, Rules, scan,
 };
 
 /// The connection's state.
@@ -53,7 +53,7 @@ fn hits(part: u32) {
     let compiled = experiment(&rules, graph, 64 << 20).expect("it fits");
     let mut hits = Hits::new(rules.list().len());
     let mut answers = [0; 64];
-    let mut met = Met::default();
+    let mut met = Matched::default();
     for _ in 0..if part == 0 { 0 } else { 10 } {
         for packets in packets.chunks(64) {
             compiled.find_batch(packets, &mut answers[..packets.len()], &mut met);
@@ -91,7 +91,7 @@ fn costs(planner: &Planner, packets: &[Packet]) -> (f64, f64) {
         assert_eq!(compiled.find(packet, &mut met), expected.rule, "as the scan says");
     }
     let mut answers = [0; 64];
-    let mut met = Met::default();
+    let mut met = Matched::default();
     let batch = best(9, packets, |packets| {
         for part in packets.chunks(64) {
             compiled.find_batch(part, &mut answers[..part.len()], &mut met);
@@ -186,7 +186,7 @@ fn graphs() {
             }
             let each = |count: usize| count as f64 / packets.len() as f64;
             let mut answers = [0; 64];
-            let mut met = Met::default();
+            let mut met = Matched::default();
             let batch = best(25, &packets, |packets| {
                 for part in packets.chunks(64) {
                     compiled.find_batch(part, &mut answers[..part.len()], &mut met);
@@ -213,7 +213,7 @@ fn changes() {
         let ids = (0..16_384).map(RuleId).collect();
         let mut live = Live::new(Arc::clone(planner.compiled()), ids);
         let mut answers = [0; 64];
-        let mut met = Met::default();
+        let mut met = Matched::default();
         let mut speed = |live: &Live| {
             best(7, &packets, |packets| {
                 for part in packets.chunks(64) {

@@ -176,7 +176,7 @@ impl<'f> Analysis<'f> {
     fn entry(&self, entry: usize, state: &mut State, steps: &Steps) {
         state.exists = true;
         self.overlaps(entry, state);
-        // A jump or a note is of use as soon as it is met.
+        // A jump or a note is of use as soon as it matches.
         if state.useful {
             return;
         }
@@ -202,7 +202,7 @@ impl<'f> Analysis<'f> {
         steps.end();
     }
 
-    /// Whether so many earlier entries might decide parts of this one, and none all of it, that
+    /// Whether this many earlier entries might decide parts of this one, and none all of it, that
     /// asking whether they leave anything is not worth its time.
     fn many_before(&self, entry: usize) -> bool {
         let (mut count, mut covered) = (0, false);
@@ -409,7 +409,7 @@ struct After {
     /// The one that covers all, if there is one.
     end: Option<usize>,
     /// Whether each does what the entry does, so that no search is needed. Never for entries that
-    /// are of use as soon as they are met.
+    /// are of use as soon as they match.
     all_same: bool,
 }
 

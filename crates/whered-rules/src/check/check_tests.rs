@@ -83,18 +83,18 @@ fn findings_are_those_of_brute_force() {
         for index in 0..ruleset.rules().len() {
             let id = RuleId(index as u32);
             let other = form(&without(&ruleset, id));
-            let met = outcomes.iter().any(|outcome| {
+            let matched = outcomes.iter().any(|outcome| {
                 outcome.rule == Some(id)
-                    || outcome.met.contains(&id)
+                    || outcome.matched.contains(&id)
                     || outcome.passed.contains(&id)
             });
             let exists = whole.rules.iter().any(|entry| entry.rule == id);
             let action = &ruleset.rule(id).action;
-            let changes = met
+            let changes = matched
                 && (action.verdict().is_none()
                     || keys.iter().zip(&outcomes).any(|(key, before)| {
                         let after = other.evaluate(key);
-                        (&after.verdict, &after.met) != (&before.verdict, &before.met)
+                        (&after.verdict, &after.matched) != (&before.verdict, &before.matched)
                     }));
             let found: Vec<&Kind> = report
                 .findings
@@ -108,13 +108,13 @@ fn findings_are_those_of_brute_force() {
                 [] => assert!(changes, "missed: {}", context()),
                 [Kind::Unreachable] => assert!(!exists, "{}", context()),
                 [Kind::Shadowed { by }] => {
-                    assert!(exists && !met && !by.is_empty(), "{}", context());
+                    assert!(exists && !matched && !by.is_empty(), "{}", context());
                 }
                 [Kind::Redundant { .. }] => assert!(exists && !changes, "{}", context()),
                 _ => panic!("more than one finding: {}", context()),
             }
             useless += usize::from(!found.is_empty());
-            never += usize::from(!met);
+            never += usize::from(!matched);
         }
         order += assert_overlaps(&ruleset, &whole, &keys, &report, seed);
     }

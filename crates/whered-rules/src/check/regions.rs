@@ -32,7 +32,7 @@ impl Steps {
         Steps { left: Cell::new(0), all: Cell::new(all) }
     }
 
-    /// Begins a question that may take so many steps, of those that are left for all.
+    /// Begins a question that may take this many of the remaining steps.
     pub(super) fn begin(&self, most: usize) {
         let given = most.min(self.all.get());
         self.left.set(given);

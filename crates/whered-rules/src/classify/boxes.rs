@@ -12,7 +12,7 @@
 //! finds it asks the rule itself. IPv6 addresses are numbered by the intervals between all ends of
 //! ranges in the ruleset ([`Ends`]), so that lanes 0 and 1 are 32-bit numbers there too.
 //!
-//! Late numbers are no lanes: their ends stand behind those of the lanes, and a box that asks for one is
+//! Lazy fields are no lanes: their ends stand behind those of the lanes, and a box that asks for one is
 //! marked slow, too.
 //!
 //! Lanes are words of the packet where the rules ask for its first eight words only, or for more
@@ -22,7 +22,7 @@
 //! Invariants: boxes are in the order of their rules; the boxes of one rule that are not slow are
 //! disjoint; `high` of a lane that a box does not ask about is the lane's greatest value.
 
-use super::rule::{Family, Field, LATE, Packet, Rule, Rules};
+use super::rule::{Family, Field, LAZY_FIELDS, Packet, Rule, Rules};
 use super::simd::{Line, Processor, Sources};
 
 /// Lanes of a box, and numbers of a packet that are compared.
@@ -35,11 +35,11 @@ const MOST_BOXES: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys(pub(crate) [u32; LANES]);
 
-/// The low and high ends of a box, by lane, and those of late numbers.
+/// The low and high ends of a box, by lane, and those of lazy fields.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    pub(crate) low: [u32; LANES + LATE],
-    pub(crate) high: [u32; LANES + LATE],
+    pub(crate) low: [u32; LANES + LAZY_FIELDS],
+    pub(crate) high: [u32; LANES + LAZY_FIELDS],
 }
 
 /// All boxes of a ruleset.
@@ -57,8 +57,8 @@ pub(crate) struct Boxes {
     pub(crate) slow: Vec<bool>,
     /// The rule must be asked itself.
     pub(crate) of_rule: Vec<bool>,
-    /// Some box asks for a late number.
-    pub(crate) has_late: bool,
+    /// Some box asks for a lazy field.
+    pub(crate) has_lazy: bool,
 }
 
 /// Where the numbers of a packet come from.
@@ -250,7 +250,7 @@ impl Boxes {
             terminal: Vec::new(),
             slow: Vec::new(),
             of_rule: Vec::new(),
-            has_late: false,
+            has_lazy: false,
         };
         for (place, rule) in rules.list().iter().enumerate() {
             boxes.add(place as u32, rule);
@@ -279,7 +279,8 @@ impl Boxes {
                 line.0[8..].copy_from_slice(&extent.high[..8]);
                 lines.push(line);
             } else {
-                let part = |ends: &[u32; LANES + LATE]| std::array::from_fn(|lane| ends[lane]);
+                let part =
+                    |ends: &[u32; LANES + LAZY_FIELDS]| std::array::from_fn(|lane| ends[lane]);
                 lines.push(Line(part(&extent.low)));
                 lines.push(Line(part(&extent.high)));
             }
@@ -290,14 +291,14 @@ impl Boxes {
     /// Adds the boxes of one rule.
     fn add(&mut self, place: u32, rule: &Rule) {
         let mut parts: Vec<(usize, Vec<(u32, u32)>)> = Vec::new();
-        let (mut of_rule, mut has_late) = (false, false);
+        let (mut of_rule, mut has_lazy) = (false, false);
         for condition in &rule.conditions {
             if condition.ranges.is_empty() {
                 return;
             }
             let lane = match condition.field {
-                Field::Late(number) => {
-                    has_late = true;
+                Field::Lazy(number) => {
+                    has_lazy = true;
                     Some(LANES + usize::from(number))
                 }
                 field => self.lanes.lane(field),
@@ -317,13 +318,14 @@ impl Boxes {
             *ranges = vec![whole];
             of_rule = true;
         }
-        self.has_late |= has_late;
-        let mut ends = Extent { low: [0; LANES + LATE], high: [u32::MAX; LANES + LATE] };
+        self.has_lazy |= has_lazy;
+        let mut ends =
+            Extent { low: [0; LANES + LAZY_FIELDS], high: [u32::MAX; LANES + LAZY_FIELDS] };
         for lane in 0..LANES {
             ends.high[lane] = self.lanes.max(lane);
         }
         self.product(place, rule.terminal, &parts, ends);
-        self.slow.resize(self.len(), of_rule || has_late);
+        self.slow.resize(self.len(), of_rule || has_lazy);
         self.of_rule.resize(self.len(), of_rule);
     }
 

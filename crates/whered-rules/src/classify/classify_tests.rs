@@ -1,11 +1,11 @@
 //! Every form against the scan, on random rules and packets.
 
-use super::compiled::{AnyPacket, Compiled, Met};
-use super::late::{LateNumbers, Whole, asked};
+use super::compiled::{AnyPacket, Compiled, Matched};
+use super::lazy::{LazyValues, Whole, asked};
 use super::naive;
 use super::plan::{Budget, Candidate, Planner, Split, Trial, experiment};
 use super::random::Random;
-use super::rule::{Condition, Family, Field, LATE, NO_RULE, Packet, Packet6, Rule, Rules};
+use super::rule::{Condition, Family, Field, LAZY_FIELDS, NO_RULE, Packet, Packet6, Rule, Rules};
 use super::samples::{Samples, narrowed};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Kind {
     /// Fields beyond the usual six.
     pub(crate) more_fields: bool,
     /// Rules that do not end the search.
-    pub(crate) passing: bool,
+    pub(crate) non_terminal: bool,
 }
 
 const USUAL: [Field; 6] = [
@@ -31,10 +31,10 @@ const USUAL: [Field; 6] = [
     Field::Word(5),
 ];
 
-/// Fields past the sixteenth, so that some are asked of the rule itself, and late ones.
+/// Fields past the sixteenth, so that the rule itself checks some, and lazy ones.
 const MORE: [Field; 14] = [
-    Field::Late(0),
-    Field::Late(3),
+    Field::Lazy(0),
+    Field::Lazy(3),
     Field::Word(6),
     Field::Word(7),
     Field::Word(8),
@@ -92,7 +92,7 @@ pub(crate) fn random_rule(random: &mut Random, kind: Kind) -> Rule {
             add(random, *field);
         }
     }
-    let terminal = !kind.passing || random.below(3) != 0;
+    let terminal = !kind.non_terminal || random.below(3) != 0;
     Rule { conditions, terminal, verdict: random.below(4) as u32 }
 }
 
@@ -113,42 +113,42 @@ pub(crate) fn paths() -> Vec<whered_simd::Path> {
     paths
 }
 
-/// Packets and their late numbers.
-pub(crate) type Drawn<A> = (Vec<A>, Vec<LateNumbers>);
+/// Packets and their lazy fields.
+pub(crate) type Drawn<A> = (Vec<A>, Vec<LazyValues>);
 
 /// The next packets of an IPv6 ruleset.
 pub(crate) fn draw6(samples: &mut Samples<'_>, count: usize) -> Drawn<Packet6> {
-    (0..count).map(|_| samples.with_late()).unzip()
+    (0..count).map(|_| samples.with_lazy()).unzip()
 }
 
 /// The next packets of an IPv4 ruleset.
 pub(crate) fn draw(samples: &mut Samples<'_>, count: usize) -> Drawn<Packet> {
-    let (packets, late) = draw6(samples, count);
-    (packets.iter().map(narrowed).collect(), late)
+    let (packets, lazy) = draw6(samples, count);
+    (packets.iter().map(narrowed).collect(), lazy)
 }
 
 /// Single and batch, on all paths, against the scan.
-pub(crate) fn check<A: AnyPacket>(compiled: &Compiled, (packets, late): &Drawn<A>) {
+pub(crate) fn check<A: AnyPacket>(compiled: &Compiled, (packets, lazy): &Drawn<A>) {
     let rules = compiled.rules();
     let mut answers = vec![0; packets.len()];
-    let mut met = Met::default();
-    let whole = |place| Whole { packet: &packets[place], late: |place| late[place], place };
+    let mut matched = Matched::default();
+    let whole = |place| Whole { packet: &packets[place], lazy: |place| lazy[place], place };
     let each = 0..packets.len();
     let expected: Vec<_> = each.map(|one| naive::scan(rules.list(), &whole(one))).collect();
     for path in paths() {
-        compiled.find_batch_path(path, packets, |place| late[place], &mut answers, &mut met);
+        compiled.find_batch_path(path, packets, |place| lazy[place], &mut answers, &mut matched);
         let mut pairs = Vec::new();
         for (place, expected) in expected.iter().enumerate() {
             let rule = expected.rule.unwrap_or(NO_RULE);
             assert_eq!(answers[place], rule, "packet {place} on {path:?}");
-            pairs.extend(expected.met.iter().map(|&rule| (place as u32, rule)));
+            pairs.extend(expected.matched.iter().map(|&rule| (place as u32, rule)));
         }
-        assert_eq!(met.pairs, pairs, "{path:?}");
+        assert_eq!(matched.pairs, pairs, "{path:?}");
     }
-    for ((packet, late), expected) in packets.iter().zip(late).zip(expected) {
-        let mut met = vec![77];
-        assert_eq!(compiled.find_late(packet, |_| *late, &mut met), expected.rule);
-        assert_eq!(met[1..], expected.met);
+    for ((packet, lazy), expected) in packets.iter().zip(lazy).zip(expected) {
+        let mut matched = vec![77];
+        assert_eq!(compiled.find_lazy(packet, |_| *lazy, &mut matched), expected.rule);
+        assert_eq!(matched[1..], expected.matched);
     }
 }
 
@@ -184,8 +184,8 @@ fn check_kind(kind: Kind, rounds: u64, each: usize) {
 fn every_form_answers_as_the_scan_does() {
     for family in [Family::V4, Family::V6] {
         for more_fields in [false, true] {
-            for passing in [false, true] {
-                check_kind(Kind { family, count: 60, more_fields, passing }, 12, 300);
+            for non_terminal in [false, true] {
+                check_kind(Kind { family, count: 60, more_fields, non_terminal }, 12, 300);
             }
         }
     }
@@ -196,15 +196,19 @@ fn one_rule_and_no_rule_are_rulesets_too() {
     let none = Arc::new(Rules::new(Family::V4, Vec::new()).expect("valid"));
     for candidate in [Candidate::Tuples, Candidate::Vectors] {
         let compiled = experiment(&none, candidate, 4096).expect("small");
-        check(&compiled, &(vec![Packet::new(1, 2); 3], vec![[0; LATE]; 3]));
+        check(&compiled, &(vec![Packet::new(1, 2); 3], vec![[0; LAZY_FIELDS]; 3]));
     }
-    check_kind(Kind { family: Family::V4, count: 1, more_fields: true, passing: true }, 40, 70);
+    check_kind(
+        Kind { family: Family::V4, count: 1, more_fields: true, non_terminal: true },
+        40,
+        70,
+    );
 }
 
 #[test]
 fn explanations_agree_with_the_fast_path() {
-    for (passing, more_fields) in [(false, false), (true, false), (true, true)] {
-        let kind = Kind { family: Family::V4, count: 120, more_fields, passing };
+    for (non_terminal, more_fields) in [(false, false), (true, false), (true, true)] {
+        let kind = Kind { family: Family::V4, count: 120, more_fields, non_terminal };
         let rules = random_rules(&mut Random(44), kind);
         let compiled = experiment(&rules, Candidate::Tuples, 0).expect("always");
         let graph = Candidate::Graph { split: Split::Narrower, leaf: 4, root_bits: 12 };
@@ -215,12 +219,12 @@ fn explanations_agree_with_the_fast_path() {
             let packet = samples.packet();
             let told = compiled.explain(&packet);
             for compiled in [Some(&compiled), graph.as_ref()].into_iter().flatten() {
-                let mut met = Vec::new();
-                assert_eq!(compiled.find(&packet, &mut met), told.outcome.rule);
-                assert_eq!(met, told.outcome.met);
+                let mut matched = Vec::new();
+                assert_eq!(compiled.find(&packet, &mut matched), told.outcome.rule);
+                assert_eq!(matched, told.outcome.matched);
             }
             let last = told.outcome.rule.map_or(rules.list().len(), |rule| rule as usize);
-            assert_eq!(told.misses.len() + told.outcome.met.len(), last, "every earlier rule");
+            assert_eq!(told.misses.len() + told.outcome.matched.len(), last, "every earlier rule");
             for miss in told.misses {
                 let conditions = &rules.list()[miss.rule as usize].conditions;
                 let missed = conditions.iter().find(|one| one.field == miss.field);
@@ -241,7 +245,7 @@ fn ticking(step: Duration) -> impl Fn() -> Duration {
 
 #[test]
 fn a_plan_answers_whatever_its_budget_and_says_what_was_tried() {
-    let kind = Kind { family: Family::V4, count: 300, more_fields: false, passing: false };
+    let kind = Kind { family: Family::V4, count: 300, more_fields: false, non_terminal: false };
     let rules = random_rules(&mut Random(8), kind);
     let mut samples = Samples::new(&rules, 6);
     let packets = draw(&mut samples, 2000);
@@ -282,16 +286,16 @@ fn rules_that_are_not_ranges_are_refused_by_place_and_field() {
     assert_eq!(fault(port, &[(5, 9), (9, 10)]), unsorted);
     assert_eq!(fault(Field::Set(32), &[(0, 1)]), "rule 1: Set(32): allowed are the sets 0 to 31");
     assert!(fault(Field::Word(15), &[]).contains("allowed are the words 5 to 14"));
-    assert!(fault(Field::Late(4), &[]).contains("allowed are the late numbers 0 to 3"));
+    assert!(fault(Field::Lazy(4), &[]).contains("allowed are the lazy fields 0 to 3"));
 }
 
 #[test]
-fn late_numbers_are_asked_for_when_all_else_holds_and_counted() {
+fn lazy_fields_are_computed_when_all_else_holds_and_counted() {
     let condition = |field, range| Condition { field, ranges: vec![range] };
     let rule = |conditions| Rule { conditions, terminal: true, verdict: 0 };
     let port = |number| condition(Field::DestinationPort, (number, number));
     let mut rules: Vec<Rule> =
-        (0..100).map(|n| rule(vec![port(n), condition(Field::Late(1), (n, n))])).collect();
+        (0..100).map(|n| rule(vec![port(n), condition(Field::Lazy(1), (n, n))])).collect();
     rules.push(rule(vec![]));
     let ask = |rules: &[Rule]| asked(&Rules::new(Family::V4, rules.to_vec()).expect("valid"), 500);
     let few = ask(&rules);
@@ -303,16 +307,16 @@ fn late_numbers_are_asked_for_when_all_else_holds_and_counted() {
         for (number, expected, times) in [(7, 7, 1), (8, 100, 1), (200, 100, 0)] {
             packet.set(Field::DestinationPort, if number == 200 { 200 } else { 7 });
             let count = Cell::new(0);
-            let late = |_| {
+            let lazy = |_| {
                 count.set(count.get() + 1);
                 [0, number, 0, 0]
             };
-            assert_eq!(compiled.find_late(&packet, late, &mut Vec::new()), Some(expected));
+            assert_eq!(compiled.find_lazy(&packet, lazy, &mut Vec::new()), Some(expected));
             assert_eq!(count.get(), times, "{candidate}");
         }
     }
     // Rules that differ in nothing else are all asked.
-    let many: Vec<Rule> = (0..100).map(|n| rule(vec![condition(Field::Late(0), (n, n))])).collect();
+    let many: Vec<Rule> = (0..100).map(|n| rule(vec![condition(Field::Lazy(0), (n, n))])).collect();
     assert!(ask(&many).questions > 20.0);
 }
 
@@ -321,8 +325,8 @@ fn late_numbers_are_asked_for_when_all_else_holds_and_counted() {
 #[ignore = "millions of packets"]
 fn millions_of_packets_are_answered_as_the_scan_does() {
     for family in [Family::V4, Family::V6] {
-        for (more_fields, passing) in [(false, false), (true, true)] {
-            check_kind(Kind { family, count: 250, more_fields, passing }, 20, 20_000);
+        for (more_fields, non_terminal) in [(false, false), (true, true)] {
+            check_kind(Kind { family, count: 250, more_fields, non_terminal }, 20, 20_000);
         }
     }
 }

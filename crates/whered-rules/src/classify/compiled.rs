@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! packet ─► lanes (its own words, or gathered) ─► form: first terminal box ─► rule
-//!                                                   ├► boxes met on the way ─► rules
-//!                                                   └► late numbers, when a box asks for them
+//!                                                   ├► boxes matched on the way ─► rules
+//!                                                   └► lazy fields, when a box asks for them
 //! ```
 //!
 //! Concurrency: plain data, never changed; any number of threads may ask. Counters belong to the
@@ -15,7 +15,7 @@
 
 use super::boxes::{Boxes, Keys, LANES, Lanes};
 use super::dag::{BATCH, Dag, Found, NO_BOX};
-use super::late::{self, Late, Question, Whole};
+use super::lazy::{self, LazyFields, Question, Whole};
 use super::naive::{self, Explanation};
 use super::rule::{Family, NO_RULE, Packet, Packet6, Rules, Values};
 use super::simd::Processor;
@@ -59,10 +59,10 @@ impl Hits {
     }
 }
 
-/// The rules met by a batch that do not end the search: packet and rule, in order.
+/// The non-terminal rules that a batch matched: packet and rule, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Met {
-    /// Packets by their place in the batch, with each rule they met.
+pub struct Matched {
+    /// Packets by their index in the batch, with each rule that they matched.
     pub pairs: Vec<(u32, u32)>,
 }
 
@@ -125,23 +125,23 @@ pub struct Compiled {
     lanes: Lanes,
     /// The rule of each box.
     rule: Vec<u32>,
-    /// What boxes ask for beside their lanes; none where no rule asks for a late number.
+    /// What boxes ask for beside their lanes; none where no rule asks for a lazy field.
     questions: Vec<Question>,
     /// Some rule does not end the search.
-    passing: bool,
+    non_terminal: bool,
     form: Form,
 }
 
 impl Compiled {
     /// Puts a form around its rules.
     pub(crate) fn new(rules: Arc<Rules>, boxes: &Boxes, form: Form) -> Compiled {
-        let passing = boxes.terminal.iter().any(|&terminal| !terminal);
+        let non_terminal = boxes.terminal.iter().any(|&terminal| !terminal);
         Compiled {
             rules,
             lanes: boxes.lanes.clone(),
             rule: boxes.rule.clone(),
             questions: Question::of(boxes),
-            passing,
+            non_terminal,
             form,
         }
     }
@@ -172,65 +172,70 @@ impl Compiled {
         }
     }
 
-    /// The first terminal rule that matches. Rules met before it are put behind what is in `met`.
-    /// Late numbers are zeros.
+    /// The first terminal rule that matches. Non-terminal rules that match before it are appended to
+    /// `matched`. Lazy fields are zeros.
     ///
     /// # Panics
     ///
     /// When the packet is of the other family than the rules.
-    pub fn find<A: AnyPacket>(&self, packet: &A, met: &mut Vec<u32>) -> Option<u32> {
-        self.find_late(packet, late::none, met)
+    pub fn find<A: AnyPacket>(&self, packet: &A, matched: &mut Vec<u32>) -> Option<u32> {
+        self.find_lazy(packet, lazy::none, matched)
     }
 
-    /// The same, with whom to ask for the late numbers of packet 0.
+    /// Like [`find`](Self::find); `lazy` computes the lazy fields of packet 0.
     ///
     /// # Panics
     ///
     /// When the packet is of the other family than the rules.
-    pub fn find_late<A: AnyPacket>(
+    pub fn find_lazy<A: AnyPacket>(
         &self,
         packet: &A,
-        late: impl Late,
-        met: &mut Vec<u32>,
+        lazy: impl LazyFields,
+        matched: &mut Vec<u32>,
     ) -> Option<u32> {
         assert!(self.rules.family() == A::FAMILY, "a packet of the rules' family");
         dispatch!(
             whered_simd::path(),
-            [A: AnyPacket, L: Late](
+            [A: AnyPacket, L: LazyFields](
                 compiled: &Compiled = self,
                 packet: &A = packet,
-                late: L = late,
-                met: &mut Vec<u32> = met,
+                lazy: L = lazy,
+                matched: &mut Vec<u32> = matched,
             ) -> Option<u32>,
-            |processor| compiled.find_on(processor, packet, late, met)
+            |processor| compiled.find_on(processor, packet, lazy, matched)
         )
     }
 
-    /// The same for many packets: `answers` gets the rule of each, or [`NO_RULE`]; `met` loses what
-    /// it held. Late numbers are zeros.
+    /// Like [`find`](Self::find), for many packets: `answers` gets the rule of each, or [`NO_RULE`];
+    /// `matched` loses its old contents. Lazy fields are zeros.
     ///
     /// # Panics
     ///
     /// When the packets are of the other family than the rules, or `answers` is of another length.
-    pub fn find_batch<A: AnyPacket>(&self, packets: &[A], answers: &mut [u32], met: &mut Met) {
-        self.find_batch_late(packets, late::none, answers, met);
-    }
-
-    /// The same, with whom to ask for the late numbers of a packet, by its place.
-    ///
-    /// # Panics
-    ///
-    /// When the packets are of the other family than the rules, or `answers` is of another length.
-    pub fn find_batch_late<A: AnyPacket>(
+    pub fn find_batch<A: AnyPacket>(
         &self,
         packets: &[A],
-        late: impl Late,
         answers: &mut [u32],
-        met: &mut Met,
+        matched: &mut Matched,
+    ) {
+        self.find_batch_lazy(packets, lazy::none, answers, matched);
+    }
+
+    /// Like [`find_batch`](Self::find_batch); `lazy` computes the lazy fields of a packet, by its index.
+    ///
+    /// # Panics
+    ///
+    /// When the packets are of the other family than the rules, or `answers` is of another length.
+    pub fn find_batch_lazy<A: AnyPacket>(
+        &self,
+        packets: &[A],
+        lazy: impl LazyFields,
+        answers: &mut [u32],
+        matched: &mut Matched,
     ) {
         assert!(self.rules.family() == A::FAMILY, "packets of the rules' family");
         assert_eq!(packets.len(), answers.len(), "an answer for each packet");
-        self.find_batch_path(whered_simd::path(), packets, late, answers, met);
+        self.find_batch_path(whered_simd::path(), packets, lazy, answers, matched);
     }
 
     /// The batch on a path of choice, for tests.
@@ -238,44 +243,44 @@ impl Compiled {
         &self,
         path: Path,
         packets: &[A],
-        late: impl Late,
+        lazy: impl LazyFields,
         answers: &mut [u32],
-        met: &mut Met,
+        matched: &mut Matched,
     ) {
-        met.pairs.clear();
+        matched.pairs.clear();
         dispatch!(
             path,
-            [A: AnyPacket, L: Late](
+            [A: AnyPacket, L: LazyFields](
                 compiled: &Compiled = self,
                 packets: &[A] = packets,
-                late: L = late,
+                lazy: L = lazy,
                 answers: &mut [u32] = answers,
-                met: &mut Met = met,
+                matched: &mut Matched = matched,
             ) -> (),
-            |processor| compiled.batch_on(processor, packets, late, answers, met)
+            |processor| compiled.batch_on(processor, packets, lazy, answers, matched)
         );
     }
 
-    /// Whether some rule does not end the search.
-    pub(crate) fn has_passing(&self) -> bool {
-        self.passing
+    /// Whether some rule is non-terminal.
+    pub(crate) fn has_non_terminal(&self) -> bool {
+        self.non_terminal
     }
 
-    /// The first terminal rule that matches and whose bit in `dead` is not set, by hash tables: the
-    /// graphs have dropped what a dead rule hid.
+    /// The first terminal rule that matches and whose bit in `deleted` is not set, by hash tables: the
+    /// graphs have dropped what a deleted rule hid.
     pub(crate) fn find_alive<A: AnyPacket>(
         &self,
         packet: &A,
-        late: impl Late,
-        dead: &[u64],
-        met: &mut Vec<u32>,
+        lazy: impl LazyFields,
+        deleted: &[u64],
+        matched: &mut Vec<u32>,
     ) -> Option<u32> {
         match whered_simd::path() {
             #[cfg(target_arch = "x86_64")]
-            Path::Avx512(token) => self.alive_on(token.avx2(), packet, late, dead, met),
+            Path::Avx512(token) => self.alive_on(token.avx2(), packet, lazy, deleted, matched),
             #[cfg(target_arch = "x86_64")]
-            Path::Avx2(token) => self.alive_on(token, packet, late, dead, met),
-            Path::Scalar => self.alive_on(Scalar, packet, late, dead, met),
+            Path::Avx2(token) => self.alive_on(token, packet, lazy, deleted, matched),
+            Path::Scalar => self.alive_on(Scalar, packet, lazy, deleted, matched),
         }
     }
 
@@ -283,20 +288,20 @@ impl Compiled {
         &self,
         processor: P,
         packet: &A,
-        late: impl Late,
-        dead: &[u64],
-        met: &mut Vec<u32>,
+        lazy: impl LazyFields,
+        deleted: &[u64],
+        matched: &mut Vec<u32>,
     ) -> Option<u32> {
         let Form::Tuples(tuples) = &self.form else { return None };
         let alive = |number: u32| {
             let rule = self.rule[number as usize];
-            dead[rule as usize / 64] >> (rule % 64) & 1 == 0
+            deleted[rule as usize / 64] >> (rule % 64) & 1 == 0
         };
         let keys = self.lanes.gather(processor, packet.fields(), packet.addresses());
-        let from = met.len();
-        let ask = |number| self.ask(packet, late, 0, number);
-        let best = tuples.find(processor, &keys, ask, alive, |number| met.push(number));
-        self.tidy_met(best, from, met);
+        let from = matched.len();
+        let ask = |number| self.ask(packet, lazy, 0, number);
+        let best = tuples.find(processor, &keys, ask, alive, |number| matched.push(number));
+        self.tidy_matched(best, from, matched);
         self.rule.get(best as usize).copied()
     }
 
@@ -310,8 +315,8 @@ impl Compiled {
         &self,
         processor: P,
         packet: &A,
-        late: impl Late,
-        met: &mut Vec<u32>,
+        lazy: impl LazyFields,
+        matched: &mut Vec<u32>,
     ) -> Option<u32> {
         let gathered;
         let keys = match self.keys_in_place(packet) {
@@ -321,47 +326,53 @@ impl Compiled {
                 &gathered
             }
         };
-        let from = met.len();
-        let ask = |number: u32| self.ask(packet, late, 0, number);
+        let from = matched.len();
+        let ask = |number: u32| self.ask(packet, lazy, 0, number);
         let best = match &self.form {
-            Form::Dag(dag) => dag.find(processor, keys, ask, |number| met.push(number)),
+            Form::Dag(dag) => dag.find(processor, keys, ask, |number| matched.push(number)),
             Form::Tuples(tuples) => {
-                tuples.find(processor, keys, ask, |_| true, |number| met.push(number))
+                tuples.find(processor, keys, ask, |_| true, |number| matched.push(number))
             }
-            Form::Vectors(vectors) => vectors.find(keys, ask, |number| met.push(number)),
+            Form::Vectors(vectors) => vectors.find(keys, ask, |number| matched.push(number)),
         };
-        if self.passing {
-            self.tidy_met(best, from, met);
+        if self.non_terminal {
+            self.tidy_matched(best, from, matched);
         }
         self.rule.get(best as usize).copied()
     }
 
     /// Turns the boxes behind `from` that come before the best one into rules, in order.
     #[cold]
-    fn tidy_met(&self, best: u32, from: usize, met: &mut Vec<u32>) {
+    fn tidy_matched(&self, best: u32, from: usize, matched: &mut Vec<u32>) {
         let mut place = from;
-        while place < met.len() {
-            if met[place] > best {
-                met.swap_remove(place);
+        while place < matched.len() {
+            if matched[place] > best {
+                matched.swap_remove(place);
             } else {
-                met[place] = self.rule[met[place] as usize];
+                matched[place] = self.rule[matched[place] as usize];
                 place += 1;
             }
         }
-        met[from..].sort_unstable();
+        matched[from..].sort_unstable();
     }
 
     /// Whether a box matches whose lanes do.
     #[inline(always)]
-    fn ask<A: AnyPacket>(&self, packet: &A, late: impl Late, place: usize, number: u32) -> bool {
+    fn ask<A: AnyPacket>(
+        &self,
+        packet: &A,
+        lazy: impl LazyFields,
+        place: usize,
+        number: u32,
+    ) -> bool {
         if let Some(question) = self.questions.get(number as usize) {
-            let holds = question.is_open() || question.holds(late(place));
+            let holds = question.is_open() || question.holds(lazy(place));
             if !holds || !question.of_rule {
                 return holds;
             }
         }
         let rule = &self.rules.list()[self.rule[number as usize] as usize];
-        naive::matches(rule, &Whole { packet, late, place })
+        naive::matches(rule, &Whole { packet, lazy, place })
     }
 
     /// The packet's own words as keys, where lanes are words.
@@ -380,9 +391,9 @@ impl Compiled {
         &self,
         processor: P,
         packets: &[A],
-        late: impl Late,
+        lazy: impl LazyFields,
         answers: &mut [u32],
-        met: &mut Met,
+        matched: &mut Matched,
     ) {
         let mut found = Found::new();
         let chunks = packets.chunks(BATCH).zip(answers.chunks_mut(BATCH));
@@ -396,8 +407,8 @@ impl Compiled {
                     &gathered
                 }
             };
-            self.chunk(processor, packets, (late, turn * BATCH), keys, &mut found);
-            self.answer(turn, answers, &mut found, met);
+            self.chunk(processor, packets, (lazy, turn * BATCH), keys, &mut found);
+            self.answer(turn, answers, &mut found, matched);
         }
     }
 
@@ -427,13 +438,13 @@ impl Compiled {
         &self,
         processor: P,
         packets: &[A],
-        (late, first): (impl Late, usize),
+        (lazy, first): (impl LazyFields, usize),
         keys: &[Keys; BATCH],
         found: &mut Found,
     ) {
         found.boxes[..packets.len()].fill(NO_BOX);
         let ask =
-            |place: usize, number: u32| self.ask(&packets[place], late, first + place, number);
+            |place: usize, number: u32| self.ask(&packets[place], lazy, first + place, number);
         match &self.form {
             Form::Dag(dag) => dag.find_batch(processor, packets.len(), keys, ask, found),
             Form::Tuples(tuples) => {
@@ -445,7 +456,7 @@ impl Compiled {
 
     /// Boxes become rules.
     #[inline(always)]
-    fn answer(&self, turn: usize, answers: &mut [u32], found: &mut Found, met: &mut Met) {
+    fn answer(&self, turn: usize, answers: &mut [u32], found: &mut Found, matched: &mut Matched) {
         for (answer, &number) in answers.iter_mut().zip(&found.boxes) {
             *answer = self.rule.get(number as usize).copied().unwrap_or(NO_RULE);
         }
@@ -456,7 +467,7 @@ impl Compiled {
             let pairs = found.passed.drain(..).map(|(place, number)| {
                 ((turn * BATCH) as u32 + u32::from(place), self.rule[number as usize])
             });
-            met.pairs.extend(pairs);
+            matched.pairs.extend(pairs);
         }
     }
 }

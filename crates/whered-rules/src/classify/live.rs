@@ -1,27 +1,27 @@
 //! A compiled ruleset with the changes since: rules inserted and deleted, visible at once.
 //!
 //! For: [`Live`], an immutable snapshot; a change makes the next one, and readers keep theirs. Not
-//! for: sharing it among threads (whoever owns it swaps a pointer), nor for compiling in the
+//! for: sharing it among threads (the owner swaps a pointer), nor for compiling in the
 //! background ([`super::plan::Planner`]; [`Live::adopt`] takes what came of it).
 //!
 //! ```text
 //! slots   0 ........ n-1 | n ....... n+k-1
 //!         base, compiled | overlay: inserted rules in their order, compiled anew at each change
-//!         dead: a bit each  before: the base slot that each of them comes before
-//! packet ─► base ─► dead? ─► tuple space over the base, past the dead
+//!         deleted: a bit each  before: the base slot that each of them comes before
+//! packet ─► base ─► deleted? ─► tuple space over the base, without deleted rules
 //!        └► overlay ─► comes before the base's answer? ─► it wins
 //! ```
 //!
-//! Invariants: `before` rises along the overlay; a dead slot is never an answer; the base's graphs
-//! drop rules that an earlier one hides, which is right until that one is dead, and then its
+//! Invariants: `before` rises along the overlay; a deleted slot is never an answer; the base's graphs
+//! drop rules that an earlier one hides, which is right until that one is deleted, and then its
 //! packets, which find it first, are answered by the tuple space, which drops none.
 //!
 //! Costs: an insertion compiles the overlay, some microseconds a rule of it; a deletion copies a bit
-//! a rule. A lookup pays for the overlay only if there is one, likewise for the dead.
+//! a rule. A lookup pays for the overlay only if there is one, and for deletions only if there are any.
 
 use super::boxes::Boxes;
-use super::compiled::{AnyPacket, Compiled, Form, Met};
-use super::late::{self, Late};
+use super::compiled::{AnyPacket, Compiled, Form, Matched};
+use super::lazy::{self, LazyFields};
 use super::plan::{Candidate, Split, experiment};
 use super::rule::{Family, Field, NO_RULE, Rule, RuleError, Rules, normalise};
 use super::tuples::Tuples;
@@ -60,7 +60,7 @@ impl std::error::Error for ChangeError {}
 #[derive(Debug)]
 struct Base {
     compiled: Arc<Compiled>,
-    /// The same rules as tuple space, for what deletions uncover.
+    /// The base's rules as tuple space, for rules that deletions uncover.
     whole: Arc<Compiled>,
     ids: Arc<[RuleId]>,
 }
@@ -77,7 +77,7 @@ struct Inserted {
 #[derive(Clone, Debug)]
 pub struct Live {
     base: Arc<Base>,
-    dead: Option<Arc<[u64]>>,
+    deleted: Option<Arc<[u64]>>,
     inserted: Arc<[Inserted]>,
     overlay: Option<Arc<Compiled>>,
 }
@@ -103,7 +103,7 @@ impl Live {
         let boxes = Boxes::of(&rules);
         let whole = Arc::new(Compiled::new(rules, &boxes, Form::Tuples(Tuples::build(&boxes))));
         let base = Arc::new(Base { compiled, whole, ids: ids.into() });
-        Live { base, dead: None, inserted: Arc::new([]), overlay: None }
+        Live { base, deleted: None, inserted: Arc::new([]), overlay: None }
     }
 
     /// The family.
@@ -118,11 +118,11 @@ impl Live {
 
     /// Rules inserted and deleted since the last compilation: time to compile when they are many.
     pub fn changes(&self) -> usize {
-        let dead = self.dead.iter().flat_map(|dead| dead.iter());
-        self.inserted.len() + dead.map(|word| word.count_ones() as usize).sum::<usize>()
+        let deleted = self.deleted.iter().flat_map(|deleted| deleted.iter());
+        self.inserted.len() + deleted.map(|word| word.count_ones() as usize).sum::<usize>()
     }
 
-    /// How many slots there are: counters of hits need so many.
+    /// How many slots there are: counters of hits need that many.
     pub fn slots(&self) -> usize {
         self.base.ids.len() + self.inserted.len()
     }
@@ -193,23 +193,24 @@ impl Live {
             return Ok(self.with(inserted));
         }
         let words = self.base.ids.len().div_ceil(64);
-        let mut dead = self.dead.as_ref().map_or_else(|| vec![0; words], |dead| dead.to_vec());
-        dead[slot / 64] |= 1 << (slot % 64);
-        Ok(Live { dead: Some(dead.into()), ..self.clone() })
+        let mut deleted =
+            self.deleted.as_ref().map_or_else(|| vec![0; words], |deleted| deleted.to_vec());
+        deleted[slot / 64] |= 1 << (slot % 64);
+        Ok(Live { deleted: Some(deleted.into()), ..self.clone() })
     }
 
-    /// With these slots of the base dead, and no others.
+    /// The ruleset with these slots of the base deleted, and no others.
     ///
     /// # Panics
     ///
     /// When the base has no such slot.
-    pub fn with_dead(&self, slots: impl IntoIterator<Item = u32>) -> Live {
-        let mut dead = vec![0; self.base.ids.len().div_ceil(64)];
+    pub fn with_deleted(&self, slots: impl IntoIterator<Item = u32>) -> Live {
+        let mut deleted = vec![0; self.base.ids.len().div_ceil(64)];
         for slot in slots {
-            dead[slot as usize / 64] |= 1 << (slot % 64);
+            deleted[slot as usize / 64] |= 1 << (slot % 64);
         }
-        let any = dead.iter().any(|&word| word != 0);
-        Live { dead: any.then(|| dead.into()), ..self.clone() }
+        let any = deleted.iter().any(|&word| word != 0);
+        Live { deleted: any.then(|| deleted.into()), ..self.clone() }
     }
 
     /// With these rules inserted, and no others: each with the base slot that it comes before, in
@@ -234,7 +235,7 @@ impl Live {
         Ok(self.with(inserted))
     }
 
-    /// The same with another form of the base, compiled from the same rules.
+    /// The ruleset with another form of the base, compiled from the same rules.
     ///
     /// # Panics
     ///
@@ -263,35 +264,35 @@ impl Live {
         Snapshot { rules: Rules::checked(self.family(), rules), ids }
     }
 
-    /// The same rules on a newer base: what was compiled from a [`Snapshot`] of this or an earlier
+    /// The ruleset on a newer base: what was compiled from a [`Snapshot`] of this or an earlier
     /// state. Changes made since the snapshot stay in the overlay.
     pub fn adopt(&self, compiled: Arc<Compiled>, ids: Vec<RuleId>) -> Live {
         let next = Live::new(compiled, ids);
         let places: HashMap<RuleId, usize> =
             next.base.ids.iter().enumerate().map(|(place, &id)| (id, place)).collect();
         let count = next.base.ids.len();
-        let mut dead = vec![u64::MAX; count.div_ceil(64)];
+        let mut deleted = vec![u64::MAX; count.div_ceil(64)];
         let mut inserted = Vec::new();
         let mut before = 0;
         for slot in self.order() {
             let (Some(id), Some(rule)) = (self.id(slot), self.rule(slot)) else { continue };
             match places.get(&id) {
                 Some(&place) => {
-                    dead[place / 64] &= !(1 << (place % 64));
+                    deleted[place / 64] &= !(1 << (place % 64));
                     before = place as u32 + 1;
                 }
                 None => inserted.push(Inserted { id, before, rule: rule.clone() }),
             }
         }
         if !count.is_multiple_of(64) {
-            dead[count / 64] &= (1 << (count % 64)) - 1;
+            deleted[count / 64] &= (1 << (count % 64)) - 1;
         }
-        let any = dead.iter().any(|&word| word != 0);
-        let live = Live { dead: any.then(|| dead.into()), ..next };
+        let any = deleted.iter().any(|&word| word != 0);
+        let live = Live { deleted: any.then(|| deleted.into()), ..next };
         live.with(inserted)
     }
 
-    /// The slots in the order of their rules, without the dead.
+    /// The slots in the order of their rules, without deleted ones.
     fn order(&self) -> Vec<u32> {
         let count = self.base.ids.len() as u32;
         let mut order = Vec::with_capacity(self.slots());
@@ -301,7 +302,7 @@ impl Live {
                 order.push(count + next as u32);
                 next += 1;
             }
-            if slot < count && !self.is_dead(slot) {
+            if slot < count && !self.is_deleted(slot) {
                 order.push(slot);
             }
         }
@@ -311,7 +312,7 @@ impl Live {
     /// The slot of a living rule.
     fn slot_of(&self, id: RuleId) -> Option<usize> {
         let base = self.base.ids.iter().position(|&one| one == id);
-        let base = base.filter(|&slot| !self.is_dead(slot as u32));
+        let base = base.filter(|&slot| !self.is_deleted(slot as u32));
         base.or_else(|| {
             let place = self.inserted.iter().position(|one| one.id == id)?;
             Some(self.base.ids.len() + place)
@@ -331,9 +332,9 @@ impl Live {
 
     /// Whether a base slot's rule was deleted.
     #[inline(always)]
-    fn is_dead(&self, slot: u32) -> bool {
-        let bit = |dead: &Arc<[u64]>| dead[slot as usize / 64] >> (slot % 64) & 1 != 0;
-        self.dead.as_ref().is_some_and(bit)
+    fn is_deleted(&self, slot: u32) -> bool {
+        let bit = |deleted: &Arc<[u64]>| deleted[slot as usize / 64] >> (slot % 64) & 1 != 0;
+        self.deleted.as_ref().is_some_and(bit)
     }
 
     /// Whether an inserted rule comes before the answer of the base.
@@ -342,96 +343,102 @@ impl Live {
         place != NO_RULE && (base == NO_RULE || self.inserted[place as usize].before <= base)
     }
 
-    /// The slot of the first terminal rule that matches; slots of rules met before it are put
-    /// behind what is in `met`, in order. Late numbers are zeros.
+    /// The slot of the first terminal rule that matches; slots of rules that match before it are put
+    /// behind what is in `matched`, in order. Lazy fields are zeros.
     ///
     /// # Panics
     ///
     /// When the packet is of the other family than the rules.
-    pub fn find<A: AnyPacket>(&self, packet: &A, met: &mut Vec<u32>) -> Option<u32> {
-        self.find_late(packet, late::none, met)
+    pub fn find<A: AnyPacket>(&self, packet: &A, matched: &mut Vec<u32>) -> Option<u32> {
+        self.find_lazy(packet, lazy::none, matched)
     }
 
-    /// The same, with whom to ask for the late numbers of packet 0.
+    /// Like [`find`](Self::find); `lazy` computes the lazy fields of packet 0.
     ///
     /// # Panics
     ///
     /// When the packet is of the other family than the rules.
-    pub fn find_late<A: AnyPacket>(
+    pub fn find_lazy<A: AnyPacket>(
         &self,
         packet: &A,
-        late: impl Late,
-        met: &mut Vec<u32>,
+        lazy: impl LazyFields,
+        matched: &mut Vec<u32>,
     ) -> Option<u32> {
-        let from = met.len();
-        let mut base = self.base.compiled.find_late(packet, late, met).unwrap_or(NO_RULE);
-        if let Some(dead) = &self.dead {
-            if base != NO_RULE && self.is_dead(base) {
-                met.truncate(from);
-                base = self.base.whole.find_alive(packet, late, dead, met).unwrap_or(NO_RULE);
+        let from = matched.len();
+        let mut base = self.base.compiled.find_lazy(packet, lazy, matched).unwrap_or(NO_RULE);
+        if let Some(deleted) = &self.deleted {
+            if base != NO_RULE && self.is_deleted(base) {
+                matched.truncate(from);
+                base =
+                    self.base.whole.find_alive(packet, lazy, deleted, matched).unwrap_or(NO_RULE);
             } else {
-                self.bury(met, from);
+                self.drop_deleted(matched, from);
             }
         }
         let mut answer = base;
         if let Some(overlay) = &self.overlay {
             let mut above = Vec::new();
-            let place = overlay.find_late(packet, late, &mut above).unwrap_or(NO_RULE);
+            let place = overlay.find_lazy(packet, lazy, &mut above).unwrap_or(NO_RULE);
             if self.wins(place, base) {
                 answer = self.base.ids.len() as u32 + place;
             }
-            if !above.is_empty() || met.len() > from {
-                self.merge_met(from, met, &above, answer);
+            if !above.is_empty() || matched.len() > from {
+                self.merge_met(from, matched, &above, answer);
             }
         }
         (answer != NO_RULE).then_some(answer)
     }
 
-    /// The same for many packets: `answers` gets slots or [`NO_RULE`]; `met` loses what it held. Late
+    /// The same for many packets: `answers` gets slots or [`NO_RULE`]; `matched` loses what it held. Late
     /// numbers are zeros.
     ///
     /// # Panics
     ///
     /// When the packets are of the other family than the rules, or `answers` is of another length.
-    pub fn find_batch<A: AnyPacket>(&self, packets: &[A], answers: &mut [u32], met: &mut Met) {
-        self.find_batch_late(packets, late::none, answers, met);
+    pub fn find_batch<A: AnyPacket>(
+        &self,
+        packets: &[A],
+        answers: &mut [u32],
+        matched: &mut Matched,
+    ) {
+        self.find_batch_lazy(packets, lazy::none, answers, matched);
     }
 
-    /// The same, with whom to ask for the late numbers of a packet, by its place.
+    /// Like [`find_batch`](Self::find_batch); `lazy` computes the lazy fields of a packet, by its index.
     ///
     /// # Panics
     ///
     /// When the packets are of the other family than the rules, or `answers` is of another length.
-    pub fn find_batch_late<A: AnyPacket>(
+    pub fn find_batch_lazy<A: AnyPacket>(
         &self,
         packets: &[A],
-        late: impl Late,
+        lazy: impl LazyFields,
         answers: &mut [u32],
-        met: &mut Met,
+        matched: &mut Matched,
     ) {
-        self.base.compiled.find_batch_late(packets, late, answers, met);
-        if self.dead.is_none() && self.overlay.is_none() {
+        self.base.compiled.find_batch_lazy(packets, lazy, answers, matched);
+        if self.deleted.is_none() && self.overlay.is_none() {
             return;
         }
-        // Rules that do not end the search make the merge long: those packets go singly.
-        if self.base.compiled.has_passing()
-            || self.overlay.as_ref().is_some_and(|o| o.has_passing())
+        // Rules that do not end the search make the merge long: those packets go one at a time.
+        if self.base.compiled.has_non_terminal()
+            || self.overlay.as_ref().is_some_and(|o| o.has_non_terminal())
         {
-            met.pairs.clear();
+            matched.pairs.clear();
             let mut slots = Vec::new();
             for (place, (packet, answer)) in packets.iter().zip(answers).enumerate() {
                 slots.clear();
-                let late = |_| late(place);
-                *answer = self.find_late(packet, late, &mut slots).unwrap_or(NO_RULE);
-                met.pairs.extend(slots.iter().map(|&slot| (place as u32, slot)));
+                let lazy = |_| lazy(place);
+                *answer = self.find_lazy(packet, lazy, &mut slots).unwrap_or(NO_RULE);
+                matched.pairs.extend(slots.iter().map(|&slot| (place as u32, slot)));
             }
             return;
         }
-        if let Some(dead) = &self.dead {
+        if let Some(deleted) = &self.deleted {
             for (place, (packet, answer)) in packets.iter().zip(answers.iter_mut()).enumerate() {
-                if *answer != NO_RULE && self.is_dead(*answer) {
-                    let late = |_| late(place);
-                    let found = self.base.whole.find_alive(packet, late, dead, &mut Vec::new());
+                if *answer != NO_RULE && self.is_deleted(*answer) {
+                    let lazy = |_| lazy(place);
+                    let found = self.base.whole.find_alive(packet, lazy, deleted, &mut Vec::new());
                     *answer = found.unwrap_or(NO_RULE);
                 }
             }
@@ -442,11 +449,11 @@ impl Live {
             let chunks = packets.chunks(64).zip(answers.chunks_mut(64));
             for (turn, (packets, answers)) in chunks.enumerate() {
                 let above = &mut above[..packets.len()];
-                overlay.find_batch_late(
+                overlay.find_batch_lazy(
                     packets,
-                    |place: usize| late(turn * 64 + place),
+                    |place: usize| lazy(turn * 64 + place),
                     above,
-                    met,
+                    matched,
                 );
                 for (answer, &place) in answers.iter_mut().zip(above.iter()) {
                     if self.wins(place, *answer) {
@@ -457,31 +464,32 @@ impl Live {
         }
     }
 
-    /// Takes dead slots out of those met behind `from`.
-    fn bury(&self, met: &mut Vec<u32>, from: usize) {
+    /// Removes deleted slots from `matched`, from index `from` on.
+    fn drop_deleted(&self, matched: &mut Vec<u32>, from: usize) {
         let mut place = from;
-        while place < met.len() {
-            if self.is_dead(met[place]) {
-                met.remove(place);
+        while place < matched.len() {
+            if self.is_deleted(matched[place]) {
+                matched.remove(place);
             } else {
                 place += 1;
             }
         }
     }
 
-    /// Puts inserted rules that were met among the base's, in order, up to the answer.
-    fn merge_met(&self, from: usize, met: &mut Vec<u32>, above: &[u32], answer: u32) {
+    /// Merges inserted rules that matched with the base's, in order, up to the answer.
+    fn merge_met(&self, from: usize, matched: &mut Vec<u32>, above: &[u32], answer: u32) {
         let count = self.base.ids.len() as u32;
-        met.extend(above.iter().map(|&place| count + place));
+        matched.extend(above.iter().map(|&place| count + place));
         let rank = |slot: u32| match slot.checked_sub(count) {
             None => (slot, u32::MAX),
             Some(place) if slot == NO_RULE => (slot, place),
             Some(place) => (self.inserted[place as usize].before, place),
         };
         let last = rank(answer);
-        let mut behind: Vec<u32> = met.drain(from..).filter(|&slot| rank(slot) < last).collect();
+        let mut behind: Vec<u32> =
+            matched.drain(from..).filter(|&slot| rank(slot) < last).collect();
         behind.sort_by_key(|&slot| rank(slot));
-        met.extend(behind);
+        matched.extend(behind);
     }
 }
 

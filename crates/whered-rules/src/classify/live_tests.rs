@@ -1,8 +1,8 @@
 //! Changes against the scan of the list that they should give.
 
 use super::classify_tests::{Drawn, Kind, draw, draw6, random_rule, random_rules};
-use super::compiled::{AnyPacket, Met};
-use super::late::Whole;
+use super::compiled::{AnyPacket, Matched};
+use super::lazy::Whole;
 use super::live::{ChangeError, Live, RuleId};
 use super::naive;
 use super::plan::{Candidate, Split, experiment};
@@ -15,24 +15,25 @@ use std::sync::Arc;
 type Model = Vec<(RuleId, Rule)>;
 
 /// Single and batch against the scan of the model.
-fn check<A: AnyPacket>(live: &Live, model: &Model, (packets, late): &Drawn<A>) {
+fn check<A: AnyPacket>(live: &Live, model: &Model, (packets, lazy): &Drawn<A>) {
     let rules: Vec<Rule> = model.iter().map(|one| one.1.clone()).collect();
     let mut answers = vec![0; packets.len()];
-    let mut batch_met = Met::default();
-    live.find_batch_late(packets, |place| late[place], &mut answers, &mut batch_met);
+    let mut batch_met = Matched::default();
+    live.find_batch_lazy(packets, |place| lazy[place], &mut answers, &mut batch_met);
     let mut pairs = Vec::new();
     for (place, packet) in packets.iter().enumerate() {
-        let late = |_| late[place];
-        let expected = naive::scan(&rules, &Whole { packet, late, place });
-        let mut met = Vec::new();
-        let found = live.find_late(packet, late, &mut met);
+        let lazy = |_| lazy[place];
+        let expected = naive::scan(&rules, &Whole { packet, lazy, place });
+        let mut matched = Vec::new();
+        let found = live.find_lazy(packet, lazy, &mut matched);
         assert_eq!(found, (answers[place] != NO_RULE).then_some(answers[place]));
         let id = |slot: u32| live.id(slot).expect("a slot of this snapshot");
         assert_eq!(found.map(id), expected.rule.map(|rule| model[rule as usize].0));
-        let names: Vec<RuleId> = met.iter().map(|&slot| id(slot)).collect();
-        let wanted: Vec<RuleId> = expected.met.iter().map(|&rule| model[rule as usize].0).collect();
+        let names: Vec<RuleId> = matched.iter().map(|&slot| id(slot)).collect();
+        let wanted: Vec<RuleId> =
+            expected.matched.iter().map(|&rule| model[rule as usize].0).collect();
         assert_eq!(names, wanted);
-        pairs.extend(met.iter().map(|&slot| (place as u32, slot)));
+        pairs.extend(matched.iter().map(|&slot| (place as u32, slot)));
     }
     assert_eq!(batch_met.pairs, pairs);
 }
@@ -92,17 +93,17 @@ fn check_kind(kind: Kind, seeds: u64) {
 #[test]
 fn changes_are_seen_at_once_and_in_their_order() {
     for family in [Family::V4, Family::V6] {
-        for passing in [false, true] {
-            check_kind(Kind { family, count: 40, more_fields: false, passing }, 12);
+        for non_terminal in [false, true] {
+            check_kind(Kind { family, count: 40, more_fields: false, non_terminal }, 12);
         }
     }
-    check_kind(Kind { family: Family::V4, count: 30, more_fields: true, passing: true }, 4);
+    check_kind(Kind { family: Family::V4, count: 30, more_fields: true, non_terminal: true }, 4);
 }
 
 #[test]
 fn changes_of_what_is_not_there_are_refused() {
     let mut random = Random(3);
-    let kind = Kind { family: Family::V4, count: 5, more_fields: false, passing: false };
+    let kind = Kind { family: Family::V4, count: 5, more_fields: false, non_terminal: false };
     let rules = random_rules(&mut random, kind);
     let ids: Vec<RuleId> = (0..rules.list().len() as u64).map(RuleId).collect();
     let compiled = experiment(&rules, Candidate::Tuples, 0).expect("always");

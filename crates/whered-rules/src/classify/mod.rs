@@ -1,7 +1,7 @@
 //! The compiled classifier: ordered rules over ranges of fields, first match decides.
 //!
 //! For: [`Planner`](plan::Planner), which compiles [`Rules`] into the form that suits them and goes
-//! on looking for a better one; [`Compiled`], which answers singly and in batches; [`Live`], the same
+//! on looking for a better one; [`Compiled`], which answers one at a time and in batches; [`Live`], the same
 //! with rules inserted and deleted at once; [`scan`], the twin of them all.
 //! Not for: rule formats, names, chains and lines: a rule is known by its place, or by a [`RuleId`].
 //! Not for: threads and clocks; the time is an argument.
@@ -45,7 +45,7 @@ mod boxes;
 mod compiled;
 mod dag;
 mod hash;
-pub mod late;
+pub mod lazy;
 mod live;
 mod naive;
 pub mod plan;
@@ -56,12 +56,12 @@ mod simd;
 mod tuples;
 mod vectors;
 
-pub use compiled::{AnyPacket, Compiled, Hits, Met};
+pub use compiled::{AnyPacket, Compiled, Hits, Matched};
 pub use live::{ChangeError, Live, RuleId, Snapshot};
 pub use naive::{Explanation, Miss, Outcome, scan};
 pub use rule::{
-    Condition, FREE_WORDS, Family, Field, LATE, NO_RULE, Packet, Packet6, Rule, RuleError, Rules,
-    SETS,
+    Condition, FREE_WORDS, Family, Field, LAZY_FIELDS, NO_RULE, Packet, Packet6, Rule, RuleError,
+    Rules, SETS,
 };
 pub use samples::Samples;
 

@@ -5,13 +5,13 @@
 
 use super::rule::{Field, Rule, Values};
 
-/// What a packet met.
+/// What a packet matched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The first terminal rule that matches, by its place in the list.
     pub rule: Option<u32>,
     /// The rules before it that match and do not end the search, in order.
-    pub met: Vec<u32>,
+    pub matched: Vec<u32>,
 }
 
 /// Why one rule did not match.
@@ -39,7 +39,7 @@ pub(crate) fn matches<V: Values>(rule: &Rule, packet: &V) -> bool {
     rule.conditions.iter().all(|condition| condition.holds(packet.value(condition.field)))
 }
 
-/// The first terminal rule that matches and the others met before it.
+/// The first terminal rule that matches and the others that match before it.
 #[allow(private_bounds, reason = "how packets are read is nobody's business outside")]
 pub fn scan<V: Values>(rules: &[Rule], packet: &V) -> Outcome {
     let mut outcome = Outcome::default();
@@ -51,12 +51,12 @@ pub fn scan<V: Values>(rules: &[Rule], packet: &V) -> Outcome {
             outcome.rule = Some(place as u32);
             break;
         }
-        outcome.met.push(place as u32);
+        outcome.matched.push(place as u32);
     }
     outcome
 }
 
-/// The same with the reason for every rule that was passed by.
+/// Like [`scan`], with the reason why every earlier rule did not match.
 pub(crate) fn explain<V: Values>(rules: &[Rule], packet: &V) -> Explanation {
     let mut explanation = Explanation::default();
     for (place, rule) in rules.iter().enumerate() {
@@ -74,7 +74,7 @@ pub(crate) fn explain<V: Values>(rules: &[Rule], packet: &V) -> Explanation {
                 explanation.outcome.rule = Some(place as u32);
                 break;
             }
-            None => explanation.outcome.met.push(place as u32),
+            None => explanation.outcome.matched.push(place as u32),
         }
     }
     explanation

@@ -12,9 +12,9 @@
 //! hundred times the memory and are slower or faster. So it is tried.
 
 use super::boxes::Boxes;
-use super::compiled::{AnyPacket, Compiled, Form, Met};
+use super::compiled::{AnyPacket, Compiled, Form, Matched};
 use super::dag::{Dag, Group, Limits, Stopped};
-use super::late::LateNumbers;
+use super::lazy::LazyValues;
 use super::rule::{Family, Field, NO_RULE, Packet, Packet6, Rules};
 use super::samples::{Samples, narrowed};
 use super::tuples::Tuples;
@@ -47,11 +47,11 @@ pub enum Split {
     Destination,
     /// By the narrower of the two addresses.
     Narrower,
-    /// The same, with rules that leave so many bits of both addresses open in a third group.
+    /// By the narrower address, with rules that leave this many bits of both addresses open in a third group.
     Wide(u32),
-    /// Rules that leave fewer than so many bits of the source open, and the others.
+    /// Rules that leave fewer than this many bits of the source open, and the others.
     NarrowSource(u32),
-    /// Rules that leave fewer than so many bits of the destination open, and the others.
+    /// Rules that leave fewer than this many bits of the destination open, and the others.
     NarrowDestination(u32),
 }
 
@@ -66,7 +66,7 @@ pub enum Candidate {
     Graph {
         /// How rules are grouped.
         split: Split,
-        /// Sets of at most so many boxes are compared one by one.
+        /// Sets of at most this many boxes are compared one by one.
         leaf: usize,
         /// Bits of the first table, at most.
         root_bits: u32,
@@ -381,10 +381,10 @@ impl Planner {
     }
 }
 
-/// Packets drawn from the rules, in the form of their family, and their late numbers.
+/// Packets drawn from the rules, in the form of their family, and their lazy fields.
 struct Drawn {
     packets: Packets,
-    late: Vec<LateNumbers>,
+    lazy: Vec<LazyValues>,
 }
 
 enum Packets {
@@ -396,21 +396,21 @@ impl Drawn {
     fn of(rules: &Rules) -> Drawn {
         let mut samples = Samples::new(rules, 11);
         let count = (rules.list().len() * SAMPLES_A_RULE).clamp(SAMPLES.0, SAMPLES.1);
-        let (packets, late): (Vec<_>, Vec<_>) = (0..count).map(|_| samples.with_late()).unzip();
+        let (packets, lazy): (Vec<_>, Vec<_>) = (0..count).map(|_| samples.with_lazy()).unzip();
         let packets = match rules.family() {
             Family::V4 => Packets::V4(packets.iter().map(narrowed).collect()),
             Family::V6 => Packets::V6(packets),
         };
-        Drawn { packets, late }
+        Drawn { packets, lazy }
     }
 
-    /// What a form costs on the first so many packets, the best of some rounds.
+    /// The cost of a form on the first `count` packets, the best of some rounds.
     fn measure(&self, compiled: &Compiled, most: usize, clock: &dyn Fn() -> Duration) -> Cost {
-        let count = most.min(self.late.len());
-        let late = &self.late[..count];
+        let count = most.min(self.lazy.len());
+        let lazy = &self.lazy[..count];
         match &self.packets {
-            Packets::V4(packets) => measure_on(compiled, &packets[..count], late, clock),
-            Packets::V6(packets) => measure_on(compiled, &packets[..count], late, clock),
+            Packets::V4(packets) => measure_on(compiled, &packets[..count], lazy, clock),
+            Packets::V6(packets) => measure_on(compiled, &packets[..count], lazy, clock),
         }
     }
 }
@@ -418,22 +418,22 @@ impl Drawn {
 fn measure_on<A: AnyPacket>(
     compiled: &Compiled,
     packets: &[A],
-    late: &[LateNumbers],
+    lazy: &[LazyValues],
     clock: &dyn Fn() -> Duration,
 ) -> Cost {
     let mut answers = vec![0; packets.len()];
-    let mut met = Met::default();
+    let mut matched = Matched::default();
     let mut passed = Vec::new();
     let (mut batch, mut single) = (Duration::MAX, Duration::MAX);
     let first = clock();
     for _ in 0..MEASURED.0 {
         let start = clock();
-        compiled.find_batch_late(packets, |place| late[place], &mut answers, &mut met);
+        compiled.find_batch_lazy(packets, |place| lazy[place], &mut answers, &mut matched);
         batch = batch.min(clock().saturating_sub(start));
         let start = clock();
-        for ((packet, late), answer) in packets.iter().zip(late).zip(&mut answers) {
+        for ((packet, lazy), answer) in packets.iter().zip(lazy).zip(&mut answers) {
             passed.clear();
-            *answer = compiled.find_late(packet, |_| *late, &mut passed).unwrap_or(NO_RULE);
+            *answer = compiled.find_lazy(packet, |_| *lazy, &mut passed).unwrap_or(NO_RULE);
         }
         single = single.min(clock().saturating_sub(start));
         if clock().saturating_sub(first) > MEASURED.1 {

@@ -14,7 +14,7 @@
 //! should stand in the first eight: those are compared as they are. Of live sets, a ruleset may ask
 //! for 32.
 //!
-//! Numbers that cost more to know than most packets' answers are worth are *late*: no words of the
+//! Numbers that cost more to know than most packets' answers are worth are *lazy*: no words of the
 //! packet, but asked for when all else of a rule holds.
 //!
 //! IPv6 addresses do not fit a word: [`Packet6`] carries them beside the packet, and the compiled
@@ -35,8 +35,8 @@ pub const FREE_WORDS: std::ops::RangeInclusive<u8> = 5..=14;
 const SET_WORD: usize = 15;
 /// How many live sets a ruleset may ask for.
 pub const SETS: u8 = 32;
-/// How many late numbers a packet has.
-pub const LATE: usize = 4;
+/// How many lazy fields a packet has.
+pub const LAZY_FIELDS: usize = 4;
 
 /// What a condition is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,7 +56,7 @@ pub enum Field {
     /// Whether the packet is in live set N: 0 or 1.
     Set(u8),
     /// Late number N of [`LATE`], any of 32 bits: who finds a packet's rule is asked for it.
-    Late(u8),
+    Lazy(u8),
 }
 
 impl Field {
@@ -69,12 +69,12 @@ impl Field {
             },
             Field::SourcePort | Field::DestinationPort => 0xffff,
             Field::Protocol => 0xff,
-            Field::Word(_) | Field::Late(_) => u128::from(u32::MAX),
+            Field::Word(_) | Field::Lazy(_) => u128::from(u32::MAX),
             Field::Set(_) => 1,
         }
     }
 
-    /// The word of a packet that has this field; none has a late one.
+    /// The word of a packet that has this field; a lazy one has none.
     pub(crate) fn word(self) -> Option<usize> {
         Some(match self {
             Field::Source => 0,
@@ -84,7 +84,7 @@ impl Field {
             Field::Protocol => 4,
             Field::Word(word) => usize::from(word.clamp(*FREE_WORDS.start(), *FREE_WORDS.end())),
             Field::Set(_) => SET_WORD,
-            Field::Late(_) => return None,
+            Field::Lazy(_) => return None,
         })
     }
 }
@@ -215,8 +215,8 @@ fn check(condition: &Condition, family: Family) -> Result<(), &'static str> {
         Field::Word(word) if !FREE_WORDS.contains(&word) => {
             return Err("allowed are the words 5 to 14");
         }
-        Field::Late(late) if usize::from(late) >= LATE => {
-            return Err("allowed are the late numbers 0 to 3");
+        Field::Lazy(lazy) if usize::from(lazy) >= LAZY_FIELDS => {
+            return Err("allowed are the lazy fields 0 to 3");
         }
         _ => {}
     }
@@ -268,7 +268,7 @@ impl Packet {
         Packet { words }
     }
 
-    /// Sets a field. A value past the field's end becomes the field's greatest value; a late number
+    /// Sets a field. A value past the field's end becomes the field's greatest value; a lazy field
     /// is nothing that a packet keeps.
     #[inline]
     pub fn set(&mut self, field: Field, value: u32) {
@@ -289,7 +289,7 @@ impl Packet {
         self.words[SET_WORD] = bits;
     }
 
-    /// The value of a field; 0 for a late number.
+    /// The value of a field; 0 for a lazy field.
     pub fn get(&self, field: Field) -> u32 {
         let word = field.word().map_or(0, |word| self.words[word]);
         match field {

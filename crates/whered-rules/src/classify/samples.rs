@@ -6,9 +6,9 @@
 //! Nine packets of ten are drawn from a random rule, each field at the low end, the high end or
 //! anywhere in one of its ranges; one of ten has nothing but random fields.
 
-use super::late::LateNumbers;
+use super::lazy::LazyValues;
 use super::random::Random;
-use super::rule::{Condition, Family, Field, LATE, Packet, Packet6, Rules};
+use super::rule::{Condition, Family, Field, LAZY_FIELDS, Packet, Packet6, Rules};
 
 /// Draws packets for a ruleset.
 #[derive(Clone, Debug)]
@@ -37,17 +37,17 @@ impl<'a> Samples<'a> {
         }
         for (field, greatest) in &mut fields {
             // Numbers in words end not far behind the last one that a rule names.
-            let is_callers = matches!(field, Field::Word(_) | Field::Late(_));
+            let is_callers = matches!(field, Field::Word(_) | Field::Lazy(_));
             *greatest = if is_callers { *greatest + 1 } else { u128::MAX };
             *greatest = (*greatest).min((*field).max(rules.family()));
         }
         Samples { rules, fields, random: Random(seed) }
     }
 
-    /// The next packet of either family, and its late numbers. Words 0 and 1 are zero.
-    pub(crate) fn with_late(&mut self) -> (Packet6, LateNumbers) {
+    /// The next packet of either family, and its lazy fields. Words 0 and 1 are zero.
+    pub(crate) fn with_lazy(&mut self) -> (Packet6, LazyValues) {
         let mut packet = Packet6::new(0, 0);
-        let mut late = [0; LATE];
+        let mut lazy = [0; LAZY_FIELDS];
         let list = self.rules.list();
         let meant = !list.is_empty() && self.random.below(10) != 0;
         let rule = self.random.below(list.len().max(1) as u64) as usize;
@@ -69,17 +69,17 @@ impl<'a> Samples<'a> {
             match field {
                 Field::Source => packet.source = value,
                 Field::Destination => packet.destination = value,
-                Field::Late(number) => late[usize::from(number)] = value as u32,
+                Field::Lazy(number) => lazy[usize::from(number)] = value as u32,
                 _ => packet.fields.set(field, value as u32),
             }
         }
-        (packet, late)
+        (packet, lazy)
     }
 
     /// The next packet of an IPv4 ruleset.
     pub fn packet(&mut self) -> Packet {
         debug_assert!(self.rules.family() == Family::V4);
-        narrowed(&self.with_late().0)
+        narrowed(&self.with_lazy().0)
     }
 }
 

@@ -143,7 +143,7 @@ impl Tuples {
         best
     }
 
-    /// The same for up to [`BATCH`] packets, all of them alive.
+    /// Like [`find`](Self::find), for up to [`BATCH`] packets and without deleted rules.
     #[inline(always)]
     pub(crate) fn find_batch<P: Processor>(
         &self,

@@ -1,6 +1,6 @@
 //! Bit vectors: for every interval of a lane the boxes that hold there, and their intersection.
 //!
-//! For: rules that overlap in so many ways that graphs explode and hash tables have long lists. Not
+//! For: rules that overlap in such ways that graphs explode and hash tables have long lists. Not
 //! for: small memory; a row has a bit for each box.
 //!
 //! ```text
@@ -196,7 +196,7 @@ impl Vectors {
         self.meet(&rows, ask, &mut passed)
     }
 
-    /// The same for up to [`BATCH`] packets.
+    /// Like [`find`](Self::find), for up to [`BATCH`] packets.
     #[inline(always)]
     pub(crate) fn find_batch(
         &self,

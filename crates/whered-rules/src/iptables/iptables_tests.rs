@@ -168,8 +168,8 @@ fn what_is_written_decides_as_the_ruleset_does() {
             let first = naive::evaluate(&ruleset, &packet, &NoSets);
             let second = naive::evaluate(&again, &packet, &NoSets);
             assert_eq!(
-                (first.verdict, first.met.len(), first.passed.len()),
-                (second.verdict, second.met.len(), second.passed.len()),
+                (first.verdict, first.matched.len(), first.passed.len()),
+                (second.verdict, second.matched.len(), second.passed.len()),
                 "seed {seed} {packet:?}\n{text}\n{}",
                 text::write(&ruleset)
             );
@@ -237,7 +237,7 @@ fn iptables_takes_what_is_written() {
             };
             let (one, two) = (plain(&first.verdict), plain(&second.verdict));
             assert_eq!(one, two, "seed {seed} {packet:?}\n{text}\n{saved}");
-            assert_eq!(first.met.len(), second.met.len(), "seed {seed} {packet:?}\n{text}");
+            assert_eq!(first.matched.len(), second.matched.len(), "seed {seed} {packet:?}\n{text}");
         }
     }
 }

@@ -133,7 +133,7 @@ struct Reader<'o> {
     chains: HashSet<String>,
     /// The table that lines belong to.
     table: Option<String>,
-    /// Whether the chosen table was met.
+    /// Whether the chosen table was found.
     found: bool,
     /// Other tables of which a problem was noted.
     refused: HashSet<String>,

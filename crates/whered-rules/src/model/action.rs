@@ -58,7 +58,7 @@ impl Action {
         }
     }
 
-    /// Whether a rule that was met goes into the list of rules met on the way: log, mark and
+    /// Whether a rule that matches goes into the list of non-terminal rules: log, mark and
     /// continue.
     pub fn is_noted(&self) -> bool {
         matches!(self, Action::Log { .. } | Action::SetMark { .. } | Action::Continue)

@@ -285,7 +285,7 @@ impl RulesetBuilder {
         chains.filter(|(chain, known)| **known && chain.policy.is_none()).map(|(c, _)| &*c.name)
     }
 
-    /// Computes how deep each chain calls, without recursion; a chain that is met again while it
+    /// Computes how deep each chain calls, without recursion; a chain that is reached again while it
     /// is still open calls itself.
     fn check_depth(&self, problems: &mut Problems) {
         const UNSEEN: usize = usize::MAX;

@@ -50,7 +50,7 @@ pub enum EditError {
     NoRule(u32),
     /// There is no chain of this name.
     NoChain(String),
-    /// A chain has fewer places; it has rules for so many.
+    /// The chain has fewer rules, this many.
     NoPosition(usize),
 }
 
@@ -280,7 +280,7 @@ impl Draft {
 }
 
 impl Ruleset {
-    /// The same chains and sets with other rules, chain by chain, and the numbers by their ids.
+    /// The chains and sets with other rules, chain by chain, and the numbers by rule id.
     pub(crate) fn with_rules(
         &self,
         chains: &[Vec<u32>],

@@ -208,7 +208,7 @@ impl Ruleset {
         ids.filter(|&id| self.chain(id).policy.is_some())
     }
 
-    /// The same ruleset, entered by another chain; `None` if that chain has no policy or does
+    /// The ruleset, entered by another chain; `None` if that chain has no policy or does
     /// not exist.
     pub fn entered_by(mut self, name: &str) -> Option<Ruleset> {
         let id = self.chain_named(name)?;

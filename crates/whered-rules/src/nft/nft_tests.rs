@@ -264,8 +264,8 @@ fn nft_takes_what_is_written_and_lists_the_same_rules() {
                 other => other.clone(),
             };
             assert_eq!(
-                (kind(&first.verdict), first.met.len(), first.passed.len()),
-                (kind(&second.verdict), second.met.len(), second.passed.len()),
+                (kind(&first.verdict), first.matched.len(), first.passed.len()),
+                (kind(&second.verdict), second.matched.len(), second.passed.len()),
                 "seed {seed} {packet:?}\n{}\n{text}\n{}",
                 text::write(&ruleset),
                 text::write(&again)

@@ -124,7 +124,7 @@ impl Conjunction {
         Some(&self.0[at].1)
     }
 
-    /// The same with one more condition; `None` if no packet could meet both.
+    /// The conjunction with one more condition; `None` if no packet could meet both.
     pub fn and(mut self, field: Field, ranges: &Ranges, domain: &Domain) -> Option<Conjunction> {
         if ranges.as_slice() == [(0, domain.largest(field))] {
             return Some(self);
@@ -143,7 +143,7 @@ impl Conjunction {
         Some(self)
     }
 
-    /// The same without a field's condition.
+    /// The conjunction without a field's condition.
     #[must_use]
     pub fn without(mut self, field: Field) -> Conjunction {
         self.0.retain(|(of, _)| *of != field);

@@ -84,7 +84,7 @@ pub(super) fn flatten(
         finish(table, side, &mut entries);
         *largest = table.largest();
     }
-    let layout = Layout::of(&entries, bits.len(), PlacesAre::Late);
+    let layout = Layout::of(&entries, bits.len(), PlacesAre::Lazy);
     Ok(NormalForm {
         family,
         rules: entries,
@@ -141,33 +141,33 @@ impl Flattening<'_> {
             }
             self.check_mark(rule, &paths)?;
             let own = self.lowering.rule(rule, |_| true);
-            let met = self.both(&paths, &own, id)?;
-            if met.is_empty() {
+            let matched = self.both(&paths, &own, id)?;
+            if matched.is_empty() {
                 continue;
             }
             if let Some(verdict) = rule.action.verdict() {
-                self.push(met, &Effect::Decide(verdict), rule_id, id)?;
+                self.push(matched, &Effect::Decide(verdict), rule_id, id)?;
                 continue;
             }
             if rule.action.is_noted() {
                 if let Action::SetMark { value, mask } = rule.action {
                     let bits = value | mask;
-                    let set = met.iter().map(|one| (one.clone(), bits, rule.origin.clone()));
+                    let set = matched.iter().map(|one| (one.clone(), bits, rule.origin.clone()));
                     self.marks.extend(set);
                 }
-                self.push(met, &Effect::Note, rule_id, id)?;
+                self.push(matched, &Effect::Note, rule_id, id)?;
                 continue;
             }
             if self.options.count_passes {
-                self.push(met.clone(), &Effect::Pass, rule_id, id)?;
+                self.push(matched.clone(), &Effect::Pass, rule_id, id)?;
             }
             match rule.action {
-                Action::Jump(target) => self.chain(target, met, false)?,
+                Action::Jump(target) => self.chain(target, matched, false)?,
                 Action::Goto(target) => {
-                    self.chain(target, met.clone(), false)?;
-                    self.leave(&mut paths, &own, met, rule_id, id, is_entry)?;
+                    self.chain(target, matched.clone(), false)?;
+                    self.leave(&mut paths, &own, matched, rule_id, id, is_entry)?;
                 }
-                _ => self.leave(&mut paths, &own, met, rule_id, id, is_entry)?,
+                _ => self.leave(&mut paths, &own, matched, rule_id, id, is_entry)?,
             }
             if paths.is_empty() {
                 return Ok(());
@@ -189,18 +189,18 @@ impl Flattening<'_> {
         Ok(pairs.filter_map(|(path, one)| path.intersect(one)).collect())
     }
 
-    /// The packets that met `own` are done with this chain.
+    /// The packets that matched `own` are done with this chain.
     fn leave(
         &mut self,
         paths: &mut Vec<Conjunction>,
         own: &[Conjunction],
-        met: Vec<Conjunction>,
+        matched: Vec<Conjunction>,
         rule: RuleId,
         chain: ChainId,
         is_entry: bool,
     ) -> Result<(), RulesError> {
         if is_entry {
-            return self.push(met, &Effect::Policy, rule, chain);
+            return self.push(matched, &Effect::Policy, rule, chain);
         }
         for one in own {
             let mut rest = Vec::new();
@@ -217,12 +217,12 @@ impl Flattening<'_> {
 
     fn push(
         &mut self,
-        met: Vec<Conjunction>,
+        matched: Vec<Conjunction>,
         effect: &Effect,
         rule: RuleId,
         chain: ChainId,
     ) -> Result<(), RulesError> {
-        for mut conditions in met {
+        for mut conditions in matched {
             if self.options.fold_places {
                 let Some(folded) = self.lowering.folded(conditions) else { continue };
                 conditions = folded;

@@ -77,7 +77,7 @@ impl<'r> Lowering<'r> {
         Ok(lowering)
     }
 
-    /// The same for rules that are put in later, with the tables that a form has.
+    /// A lowering of rules that are inserted later, with the tables that a form has.
     pub(super) fn again(ruleset: &'r Ruleset, form: &'r NormalForm) -> Lowering<'r> {
         let (mut set_numbers, mut mark_numbers) = (HashMap::new(), HashMap::new());
         for (bit, number) in form.bits.iter().zip(0..) {
@@ -148,7 +148,7 @@ impl<'r> Lowering<'r> {
         Ok(number)
     }
 
-    /// The same packets, by their addresses alone where the places that are asked for have few of
+    /// The conditions by addresses alone where the places that are asked for have few of
     /// them; `None` if there are none.
     pub(super) fn folded(&self, mut conditions: Conjunction) -> Option<Conjunction> {
         for (table, side) in self.places.iter().zip(Side::BOTH) {

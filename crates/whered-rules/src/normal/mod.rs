@@ -18,7 +18,7 @@
 //! the place: then it asks for those alone; interfaces are numbers of [`InterfaceTable`].
 //!
 //! Invariants: the first `Decide` or `Policy` rule whose conditions hold gives the verdict, and
-//! the `Note` and `Pass` rules before it are the ones met: exactly as [`crate::naive::evaluate`]
+//! the `Note` and `Pass` rules before it are those that match: exactly as [`crate::naive::evaluate`]
 //! finds them. A packet meets at most one of the entries that one call of one rule became. No
 //! condition is empty, and none allows everything.
 //!
@@ -248,7 +248,7 @@ impl NormalForm {
         let mut outcome = Outcome {
             verdict: self.policy.clone(),
             rule: None,
-            met: Vec::new(),
+            matched: Vec::new(),
             passed: Vec::new(),
         };
         for entry in self.rules.iter().filter(|entry| key.meets(&entry.conditions)) {
@@ -258,7 +258,7 @@ impl NormalForm {
                     return outcome;
                 }
                 Effect::Policy => return outcome,
-                Effect::Note => outcome.met.push(entry.rule),
+                Effect::Note => outcome.matched.push(entry.rule),
                 Effect::Pass => outcome.passed.push(entry.rule),
             }
         }

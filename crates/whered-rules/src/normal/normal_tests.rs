@@ -27,7 +27,7 @@ impl Places for World {
 #[test]
 fn a_scan_of_the_normal_form_is_the_walk_through_the_chains() {
     let options = Options { count_passes: true, ..Options::default() };
-    let (mut met, mut passed, mut decided, mut entries) = (0, 0, 0, 0);
+    let (mut matched, mut passed, mut decided, mut entries) = (0, 0, 0, 0);
     for seed in 0..4000 {
         let mut random = Random::new(seed);
         let ruleset = random::ruleset(&mut random, Shape::FULL);
@@ -42,13 +42,16 @@ fn a_scan_of_the_normal_form_is_the_walk_through_the_chains() {
             let form = &forms[usize::from(!packet.source.is_ipv4())];
             let found = form.evaluate(&form.key(&packet, &world));
             assert_eq!(found, expected, "seed {seed} {packet:?}\n{}", text::write(&ruleset));
-            met += found.met.len();
+            matched += found.matched.len();
             passed += found.passed.len();
             decided += usize::from(found.rule.is_some());
         }
     }
     // The random world is of use only if all of it happens often.
-    assert!(met > 10_000 && passed > 10_000 && decided > 50_000, "{met} {passed} {decided}");
+    assert!(
+        matched > 10_000 && passed > 10_000 && decided > 50_000,
+        "{matched} {passed} {decided}"
+    );
     assert!(entries > 10_000, "{entries}");
 }
 

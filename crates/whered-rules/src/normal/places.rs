@@ -35,7 +35,7 @@ use crate::ranges::Ranges;
 const FOLDED_RANGES: usize = 4;
 const FOLDING_STEPS: usize = 512;
 
-/// Knows databases and points: implemented by whoever has them.
+/// Knows databases and points: implemented by their owner.
 pub trait Places {
     /// The addresses of one family of which the predicate is true (negation left out).
     ///
@@ -45,7 +45,7 @@ pub trait Places {
     /// problem at the rule's line.
     fn resolve(&self, predicate: &Predicate, family: Family) -> Result<Ranges, String>;
 
-    /// The same for many, in order: who has to walk over a database walks once.
+    /// Like [`resolve`](Places::resolve), for many in order, so that a database is walked once.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Places for NoPlaces {
 pub struct PlaceTable {
     /// The classes by address; none where all addresses are of class 0.
     classes: Option<Arc<CompiledSet>>,
-    /// The same in the order of addresses, until it is known who asks.
+    /// The parts in the order of addresses, for predicates that come later.
     parts: Vec<Part>,
     family: Family,
     /// The place of each class; class 0 is nowhere.

@@ -87,7 +87,7 @@ fn the_example_decides_as_it_reads() {
     let decide = |packet: &Packet<'_>| {
         let outcome = evaluate(&ruleset, packet, &NoSets);
         let line = outcome.rule.map(|id| ruleset.rule(id).origin.line);
-        (outcome.verdict, line, outcome.met.len(), outcome.passed.len())
+        (outcome.verdict, line, outcome.matched.len(), outcome.passed.len())
     };
     let known = Packet { state: State::Related, ..packet("10.0.0.1", "10.1.0.1") };
     assert_eq!(decide(&known), (Verdict::Accept, Some(9), 0, 0));

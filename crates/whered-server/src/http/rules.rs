@@ -135,7 +135,7 @@ fn shown(edition: &Edition, decision: &Decision) -> Value {
         "verdict": decision.verdict.to_string(),
         "rule": decision.rule,
         "at": at.map(|rule| rule.origin.to_string()),
-        "met": decision.met,
+        "met": decision.matched,
     })
 }
 

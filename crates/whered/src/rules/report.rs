@@ -68,7 +68,7 @@ impl Counts {
         };
         *packets += 1;
         *sum = sum.saturating_add(bytes);
-        outcome.met.iter().for_each(|id| self.noted[id.index()] += 1);
+        outcome.matched.iter().for_each(|id| self.noted[id.index()] += 1);
     }
 }
 
@@ -114,7 +114,7 @@ impl Report<'_> {
             write!(out, " {}/{}", packet.icmp_type, packet.icmp_code)?;
         }
         write!(out, ": {} {}", outcome.verdict, self.places.decider(packet, outcome))?;
-        for id in &outcome.met {
+        for id in &outcome.matched {
             write!(out, ", met {}", self.places.rule(*id))?;
         }
         writeln!(out)
@@ -139,7 +139,7 @@ impl Report<'_> {
             cell(&outcome.verdict.to_string()),
             self.place_cells(packet, outcome)
         )?;
-        let met: Vec<String> = outcome.met.iter().map(|id| self.places.line(*id)).collect();
+        let met: Vec<String> = outcome.matched.iter().map(|id| self.places.line(*id)).collect();
         writeln!(out, "{}", cell(&met.join(" ")))
     }
 
@@ -166,7 +166,7 @@ impl Report<'_> {
         outcome: &Outcome,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let met: Vec<String> = outcome.met.iter().map(|id| self.places.line(*id)).collect();
+        let met: Vec<String> = outcome.matched.iter().map(|id| self.places.line(*id)).collect();
         let object = json!({
             "number": number,
             "source": packet.source,

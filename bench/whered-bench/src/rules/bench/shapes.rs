@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use whered_rules::classify::plan::{Budget, Planner};
-use whered_rules::classify::{Compiled, Met, NO_RULE, Packet, scan};
+use whered_rules::classify::{Compiled, Matched, NO_RULE, Packet, scan};
 
 /// Packets of a batch.
 const BATCH: usize = 64;
@@ -106,7 +106,7 @@ pub(super) fn ours<'a>(
 ) -> Vec<Engine<'a>> {
     let bytes = compiled.memory_bytes();
     let (in_batches, singly) = (Arc::clone(compiled), Arc::clone(compiled));
-    let (mut answers, mut met) = ([0; BATCH], Met::default());
+    let (mut answers, mut met) = ([0; BATCH], Matched::default());
     let batch = Engine::new(format!("whered batch{suffix}"), bytes, move |part: Range<usize>| {
         let mut sum = 0;
         for (group, packets) in packets[part].chunks(BATCH).enumerate() {

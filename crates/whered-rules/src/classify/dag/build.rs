@@ -24,7 +24,7 @@ pub(crate) struct Limits<'a> {
     pub(crate) bytes: usize,
     /// Bytes of tables that are thrown away afterwards.
     pub(crate) building_bytes: usize,
-    /// Sets of at most so many boxes are not cut any further.
+    /// Sets of at most this many boxes are not cut any further.
     pub(crate) leaf: usize,
     /// Bits of the first table, at most.
     pub(crate) root_bits: u32,

@@ -42,7 +42,7 @@ const MANY: u32 = 1 << 30;
 const PLACES: u32 = 8;
 /// The place in a reference.
 const PLACE: u32 = MANY - 1;
-/// Slow or passing, in a mark.
+/// Inexact or non-terminal, in a mark.
 const SPECIAL: u32 = 6;
 /// The record's place in a mark.
 const RECORD: u32 = PLACE & !(PLACES - 1);
@@ -85,7 +85,7 @@ impl Reference {
         self.0 & (MANY | RECORD)
     }
 
-    /// To one box, which is slow or passing.
+    /// To one box, which is inexact or non-terminal.
     #[inline(always)]
     pub(super) fn is_special_box(self) -> bool {
         (self.0 & (MANY | SPECIAL)).wrapping_sub(1) < SPECIAL
@@ -123,11 +123,11 @@ impl Mark {
 
     /// The search goes on behind it.
     #[inline(always)]
-    pub(super) fn is_passing(self) -> bool {
+    pub(super) fn is_non_terminal(self) -> bool {
         self.0 & 4 != 0
     }
 
-    /// Slow or passing.
+    /// Inexact or non-terminal.
     #[inline(always)]
     pub(super) fn is_special(self) -> bool {
         self.0 & SPECIAL != 0

@@ -1,4 +1,4 @@
-//! Finding the box of a packet, singly and in batches.
+//! Finding the box of a packet, one at a time and in batches.
 //!
 //! For: [`Dag::find`] and [`Dag::find_batch`]. Not for: turning boxes into rules.
 //!
@@ -53,7 +53,7 @@ impl Way {
         self.0 as u32
     }
 
-    /// The same packet, somewhere else.
+    /// The packet at another node.
     #[inline(always)]
     fn to(self, at: u32) -> Way {
         Way(self.0 >> 32 << 32 | u64::from(at))
@@ -85,7 +85,7 @@ impl Dag {
         self.number(best)
     }
 
-    /// The same for up to [`BATCH`] packets; `keys` and `ask` know them by their place.
+    /// Like [`find`](Self::find), for up to [`BATCH`] packets; `keys` and `ask` know them by index.
     #[inline(always)]
     pub(crate) fn find_batch<P: Processor>(
         &self,
@@ -208,10 +208,10 @@ impl Dag {
     ) -> bool {
         let number = self.graph.number(mark.record());
         let holds = holds && (!mark.is_slow() || ask(place, number));
-        if holds && mark.is_passing() {
+        if holds && mark.is_non_terminal() {
             passed.push((place as u8, number));
         }
-        holds & !mark.is_passing()
+        holds & !mark.is_non_terminal()
     }
 
     /// Nodes passed and boxes compared on the way of a packet that matches none of its leaves.
@@ -267,7 +267,7 @@ impl Dag {
             }
             let holds = mark.is_sure() || self.graph.inside(processor, keys, mark);
             if holds && (!mark.is_slow() || ask(self.graph.number(record))) {
-                if !mark.is_passing() {
+                if !mark.is_non_terminal() {
                     return record;
                 }
                 passed(self.graph.number(record));
