@@ -246,9 +246,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// As [`token`](Section::token) for bytes in memory, without a word on what is wrong: the form
-    /// for loops that step over many fields, in which a `Result` would go through memory. Whoever
-    /// gets `None` asks `token`.
+    /// Like [`token`](Section::token) for bytes in memory, without an error: for loops that skip many
+    /// fields, in which a `Result` would go through memory. On `None` the caller uses `token`.
     #[inline(always)]
     #[must_use]
     pub fn peek(&self, at: usize) -> Option<Token> {
@@ -311,8 +310,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The same as [`peek`](Section::peek) for bytes that may not be in memory, and with an error
-    /// that says what is wrong.
+    /// Like [`peek`](Section::peek), for bytes that may not be in memory. Its error says what is wrong.
     #[inline(never)]
     fn token_slowly(&self, at: usize) -> Result<Token, MmdbError> {
         let byte = |place| Ok(self.take(at, place, 1)?.first().copied().unwrap_or_default());

@@ -125,14 +125,14 @@ impl MmdbError {
         }
     }
 
-    /// The same error with its place in the file.
+    /// Adds the error's offset in the file.
     #[cold]
     pub(crate) fn at(mut self, offset_bytes: u64) -> MmdbError {
         self.inner.offset_bytes = Some(offset_bytes);
         self
     }
 
-    /// The same error, met inside the field `segment`: called by each level on the way out.
+    /// Adds the field `segment` that the error is in; each level calls it on the way out.
     #[cold]
     pub(crate) fn within(mut self, segment: &str) -> MmdbError {
         let inner = self.inner.path.as_str();
@@ -144,7 +144,7 @@ impl MmdbError {
         self
     }
 
-    /// The same fault under another family, e.g. a data fault inside the metadata.
+    /// Changes the error's kind, for example of a data fault inside the metadata.
     #[cold]
     pub(crate) fn of_kind(mut self, kind: ErrorKind) -> MmdbError {
         self.inner.kind = kind;

@@ -94,7 +94,7 @@ impl<'a> Networks<'a> {
         Networks { tree, bytes, open, visits: Visits::of(tree) }
     }
 
-    /// The same, but of these places only; the last one comes first.
+    /// The networks of these subtrees only; the last one comes first.
     pub(crate) fn of(tree: &'a SearchTree, bytes: &'a [u8], places: Vec<Place>) -> Networks<'a> {
         Networks { open: places, ..Networks::new(tree, bytes) }
     }

@@ -1,6 +1,6 @@
 //! Bytes that are not in memory: a reader that is asked for ranges, and the pages of one question.
 //!
-//! Not for files: whoever opens one implements [`ReadAt`]. Not for bytes in memory, which are read
+//! Not for files: the crate that opens one implements [`ReadAt`]. Not for bytes in memory, which are read
 //! directly and never come here.
 //!
 //! ```text

@@ -87,7 +87,7 @@ impl LegacyLayout {
 }
 
 impl Layout {
-    /// The layout of MaxMind DB records of so many bits.
+    /// The layout of MaxMind DB records of `bits` bits.
     pub(crate) fn from_record_size(bits: u64) -> Option<Layout> {
         match bits {
             24 => Some(Layout::Bits24),
@@ -143,7 +143,7 @@ impl SearchTree {
         SearchTree::on_demand(bytes, None, layout, node_count, data_bytes, is_ipv6)
     }
 
-    /// The same; nodes that `bytes` does not hold are asked of the reader.
+    /// Like `new`, for a tree whose nodes the reader fetches where `bytes` lacks them.
     pub(crate) fn on_demand(
         bytes: &[u8],
         reader: Option<Arc<dyn ReadAt>>,
@@ -384,8 +384,7 @@ impl SearchTree {
         Some((number, depth))
     }
 
-    /// The same walk for every layout, for nodes that are not in memory, and with an error that says
-    /// where the tree is broken.
+    /// The walk for every layout and for nodes that are not in memory. Its error says where the tree is broken.
     #[cold]
     fn walk_step_by_step(
         &self,

@@ -108,7 +108,7 @@ fn check_targets(section: &Section<'_>, starts: &Bitmap) -> Result<(), MmdbError
 /// pointers could share one long text.
 const MAX_SEARCHED_BYTES: usize = 256 << 20;
 
-/// The same fault as the first record that leads to it tells it: with the field's path.
+/// The fault with the field's path, as the first record that leads to it reports it.
 #[cold]
 fn with_path(error: MmdbError, section: &Section<'_>, ids: &[RecordId]) -> MmdbError {
     let mut records =

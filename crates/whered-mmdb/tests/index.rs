@@ -73,7 +73,7 @@ fn addresses(database: &Database) -> Vec<IpAddr> {
     addresses
 }
 
-/// Compares an index with its database at all the addresses, singly and in batches.
+/// Compares an index with its database at all the addresses, one at a time and in batches.
 fn compare(database: &Database, index: &DatabaseIndex, addresses: &[IpAddr]) {
     let (mut four, mut six) = (Vec::new(), Vec::new());
     for address in addresses {

@@ -18,7 +18,7 @@ use whered_mmdb::{
 /// What the values of a column are drawn from.
 #[derive(Debug, Clone, Copy)]
 enum Style {
-    /// Doubles of so many decimals, in a range of so many units.
+    /// Doubles with a number of decimals, in a range of units.
     Decimals(i32, u64),
     /// The same, and now and then one that is none.
     NearlyDecimals(i32),
@@ -29,7 +29,7 @@ enum Style {
     Unsigned(u64),
     /// Unsigned numbers that leave nothing for "absent".
     AllOf64Bits,
-    /// So many texts, up to so long.
+    /// A number of strings, up to a length.
     Texts(u64, u64),
     /// Texts of some ten bytes, hardly two the same; now and then a long one or an empty one.
     Names,
@@ -122,7 +122,7 @@ fn value(style: Style, random: &mut Random) -> Option<Value> {
     })
 }
 
-/// A database of so many records whose fields "0", "1" and so on are of these styles; one of
+/// A database of `records` records whose fields "0", "1" and so on are of these styles; one of
 /// `gaps` has no value.
 fn database(styles: &[Style], count: u32, gaps: u64, random: &mut Random) -> Database {
     let mut writer = Writer::new(WriterOptions::default()).unwrap();

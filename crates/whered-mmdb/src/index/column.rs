@@ -1,7 +1,7 @@
 //! How the values of a column lie in rows: their type, their place and width, and how a value is
 //! made of what stands there.
 //!
-//! Not for rows (see `rows`), nor for choosing widths (see `draft`).
+//! Not for rows (see `rows`), nor for choosing widths (see `rows_builder`).
 //!
 //! ```text
 //! a field     0         absent

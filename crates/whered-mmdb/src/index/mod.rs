@@ -17,7 +17,7 @@
 //! (`2002::/16` and the like) cost one slot each.
 //!
 //! Invariants: row numbers below [`DatabaseIndex::row_count`]; rows are those of the database it
-//! was built from. Whoever loads an index from a file gives the database, and its checksum is
+//! was built from. The caller that loads an index from a file gives the database, whose checksum is
 //! compared.
 //!
 //! Concurrency: immutable; any number of readers. Cost: a lookup one to three cache lines in IPv4,
@@ -26,11 +26,11 @@
 
 mod build;
 mod column;
-mod draft;
 mod file;
 mod ids;
 mod pool;
 mod rows;
+mod rows_builder;
 
 use crate::database::Database;
 use crate::error::MmdbError;
@@ -96,7 +96,7 @@ pub struct DatabaseIndex {
     is_ipv6: bool,
 }
 
-/// What an address has: a row, if it has a record, and the length of its network.
+/// The answer of a lookup: a row, if the address has a record, and the length of its network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Found {
     /// The number of the row; 0 means that the database has no record for the address.
@@ -151,7 +151,7 @@ impl DatabaseIndex {
         build::build(database, options)
     }
 
-    /// What an address has.
+    /// Looks up an address.
     #[must_use]
     #[inline]
     pub fn lookup(&self, address: IpAddr) -> Found {
@@ -161,21 +161,21 @@ impl DatabaseIndex {
         }
     }
 
-    /// What an IPv4 address has, given as a number (192.0.2.1 is 0xc000_0201).
+    /// Looks up an IPv4 address, given as a number (192.0.2.1 is 0xc000_0201).
     #[must_use]
     #[inline(always)]
     pub fn lookup4(&self, address: u32) -> Found {
         self.networks.lookup4(address).into()
     }
 
-    /// What an IPv6 address has, given as a number.
+    /// Looks up an IPv6 address, given as a number.
     #[must_use]
     #[inline]
     pub fn lookup6(&self, address: u128) -> Found {
         self.networks.lookup6(address).into()
     }
 
-    /// Looks up many IPv4 addresses at once: `found[n]` is what `addresses[n]` has.
+    /// Looks up many IPv4 addresses at once: `found[n]` is the answer for `addresses[n]`.
     ///
     /// # Panics
     ///
@@ -185,9 +185,9 @@ impl DatabaseIndex {
         self.networks.lookup4_batch(addresses, found);
     }
 
-    /// The same for who wants rows: asks for the memory of each answer's row while other answers are
-    /// still looked for, so that [`row`](Self::row) will not wait for its first cache line. Worth it for some ten addresses
-    /// and more, up to some hundred at once.
+    /// Like [`lookup4_batch`](Self::lookup4_batch), and prefetches the row of each answer while other lookups
+    /// go on, so that [`row`](Self::row) does not wait for its first cache line. It pays for batches of ten
+    /// to a few hundred addresses.
     ///
     /// # Panics
     ///
@@ -198,7 +198,7 @@ impl DatabaseIndex {
         self.rows.prefetch_texts(&found.iter().map(|found| found.row));
     }
 
-    /// Looks up many IPv6 addresses at once: `found[n]` is what `addresses[n]` has.
+    /// Looks up many IPv6 addresses at once: `found[n]` is the answer for `addresses[n]`.
     ///
     /// # Panics
     ///
@@ -215,9 +215,8 @@ impl DatabaseIndex {
         self.rows.get(found.row)
     }
 
-    /// Asks for the memory of many answers' rows and their texts, which [`row`](Self::row) will then
-    /// not wait for.
-    /// Worth it for some ten answers and more.
+    /// Prefetches the rows of many answers and their strings, so that [`row`](Self::row) does not wait for
+    /// them. It pays from some ten answers on.
     #[inline]
     pub fn prefetch_rows(&self, found: &[Found]) {
         self.rows.prefetch(&found.iter().map(|found| found.row));

@@ -39,7 +39,7 @@ pub(super) struct Places {
 }
 
 impl<'a> TextPool<'a> {
-    /// The number of a text that is asked for so many times more.
+    /// The number of a string that `count` more records have.
     pub(super) fn add(&mut self, text: &'a [u8], uses: u64) -> u32 {
         let next = self.texts.len() as u32;
         let number = *self.numbers.entry(text).or_insert(next);

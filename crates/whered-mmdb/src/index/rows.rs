@@ -1,7 +1,7 @@
 //! The decoded fields of all records: one row each, read without decoding anything again.
 //!
 //! Not for which address has which row (see `mod`), what a field's bytes mean (`column`), nor for
-//! how rows are written (`draft`, `pool`).
+//! how rows are written (`rows_builder`, `pool`).
 //!
 //! ```text
 //! layout  | bytes that a row takes | shift of the ids | columns |  see `ids`, `column`

@@ -183,7 +183,7 @@ impl NetworkName {
         match self {
             NetworkName::Network => {
                 let network: Result<Prefix, _> = text.parse();
-                // Whoever looks such an address up looks for the IPv4 address that it is.
+                // A lookup of such an address is a lookup of the IPv4 address in it.
                 let network = network.map(Prefix::to_canonical);
                 network.map_err(|_| "networks such as 192.0.2.0/24 or 2001:db8::/32")
             }

@@ -1,10 +1,9 @@
-//! Rows while they are decoded: values first, then the columns, then the bytes.
+//! Builds rows: decodes all values, chooses the columns' types, and writes the bytes.
 //!
-//! Not for reading rows; `rows` draws how they lie in memory, `column` how values lie in rows.
+//! Not for reading rows; `rows` draws their layout, and `column` that of values in rows.
 //!
-//! Which types a column has and how much space its values need is known only when all records
-//! were decoded, so the values are kept in between, 16 bytes each, with all texts in one piece.
-//! Column by column they then become what stands in the rows.
+//! A column's types and sizes are known only when all records are decoded. Until then each value takes 16
+//! bytes, and all strings are in one buffer.
 
 use super::column::{Column, Kind, LONG, MIXED_BYTES, NEAR_BYTES};
 use super::ids::IdTables;
@@ -49,22 +48,22 @@ impl Rows {
             return Err(MmdbError::new(ErrorKind::Limit, found, format!("up to {MOST_COLUMNS}")));
         }
         let cells = vec![ABSENT; columns];
-        let mut draft = Draft { columns, cells, texts: Vec::new(), row_texts: Vec::new() };
+        let mut builder = RowsBuilder { columns, cells, texts: Vec::new(), row_texts: Vec::new() };
         for record in records {
-            let start = draft.cells.len();
-            draft.cells.resize(start + columns, ABSENT);
+            let start = builder.cells.len();
+            builder.cells.resize(start + columns, ABSENT);
             database.scalars(*record, &options.fields, |column, scalar| {
-                draft.cells[start + column] = draft_cell(scalar, &mut draft.texts);
+                builder.cells[start + column] = raw_cell(scalar, &mut builder.texts);
             })?;
         }
         let ids: Vec<u32> =
             std::iter::once(0).chain(records.iter().map(|id| id.to_u32())).collect();
-        let (columns, texts) = draft.lay_out_columns(uses);
+        let (columns, texts) = builder.lay_out_columns(uses);
         if u32::try_from(texts.len()).is_err() {
             let found = format!("{} bytes of distinct texts for an index", texts.len());
             return Err(MmdbError::new(ErrorKind::Limit, found, "up to 4 GiB"));
         }
-        let (row_bytes, bytes) = draft.lay_out_rows(&columns, ids.len());
+        let (row_bytes, bytes) = builder.lay_out_rows(&columns, ids.len());
         let ids = IdTables::of(&ids);
         let mut layout = vec![row_bytes as u64, u64::from(ids.shift)];
         layout.extend(columns.iter().flat_map(Column::words));
@@ -77,14 +76,14 @@ impl Rows {
 
 /// A value; of a text, where it begins among the texts and how long it is.
 #[derive(Clone, Copy)]
-struct DraftCell {
+struct RawCell {
     kind: Kind,
     bits: u64,
 }
 
-const ABSENT: DraftCell = DraftCell { kind: Kind::Absent, bits: 0 };
+const ABSENT: RawCell = RawCell { kind: Kind::Absent, bits: 0 };
 
-fn draft_cell(scalar: Option<Scalar<'_>>, texts: &mut Vec<u8>) -> DraftCell {
+fn raw_cell(scalar: Option<Scalar<'_>>, texts: &mut Vec<u8>) -> RawCell {
     let (kind, bits) = match scalar {
         Some(Scalar::String(text)) if text.len() < TEXT_BYTES_END => {
             let start = texts.len() as u64;
@@ -102,18 +101,18 @@ fn draft_cell(scalar: Option<Scalar<'_>>, texts: &mut Vec<u8>) -> DraftCell {
             (Kind::InPlace, 0)
         }
     };
-    DraftCell { kind, bits }
+    RawCell { kind, bits }
 }
 
-struct Draft {
+struct RowsBuilder {
     columns: usize,
-    cells: Vec<DraftCell>,
+    cells: Vec<RawCell>,
     texts: Vec<u8>,
     /// What stands in rows of a column of such texts, each with its length before it.
     row_texts: Vec<u8>,
 }
 
-impl Draft {
+impl RowsBuilder {
     /// The columns with their places in a row, and the entries of all their texts. The cells hold
     /// what stands in the rows afterwards.
     fn lay_out_columns(&mut self, uses: &[u32]) -> (Vec<Column>, Vec<u8>) {
@@ -204,7 +203,7 @@ impl Draft {
         let cells = self.cells.iter_mut().skip(number).step_by(self.columns).zip(uses);
         let cells = cells.filter(|(cell, _)| cell.kind != Kind::Absent);
         let mut others: Vec<&mut u64> = Vec::new();
-        for (DraftCell { bits, .. }, uses) in cells {
+        for (RawCell { bits, .. }, uses) in cells {
             let text = all.text(*bits);
             if (1..usize::from(width_bytes)).contains(&text.len()) {
                 let start = self.row_texts.len() as u64;
@@ -313,7 +312,7 @@ impl Draft {
         (row_bytes, bytes)
     }
 
-    fn write(&self, cell: &DraftCell, kind: Kind, field: &mut [u8]) {
+    fn write(&self, cell: &RawCell, kind: Kind, field: &mut [u8]) {
         match kind {
             Kind::RowText if cell.kind == Kind::Absent => {}
             Kind::RowText if cell.bits & OTHER_TEXT != 0 => {
