@@ -259,7 +259,7 @@ impl<'r, 'q> Reply<'r, 'q> {
     }
 }
 
-/// OPT before its options, which have so many bytes.
+/// OPT before its options, which have `options_size` bytes.
 #[inline]
 pub(crate) fn opt_record(rcode: Rcode, dnssec_ok: bool, options_size: u16) -> [u8; OPT_SIZE] {
     let [extended, _] = (rcode.0 << 4).to_be_bytes();

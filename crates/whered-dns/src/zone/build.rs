@@ -11,7 +11,6 @@
 use std::collections::HashSet;
 
 use super::compile::{Around, compile};
-use super::draft::{APEX, Draft, NONE, Record};
 use super::error::{Place, ZoneError};
 use super::index::NameIndex;
 use super::layout::{
@@ -19,6 +18,7 @@ use super::layout::{
     NodeRef, OwnedRrset,
 };
 use super::master::TTL_SECONDS_MAX;
+use super::parsed_zone::{APEX, NONE, ParsedZone, Record};
 use super::rdata::names_in;
 use super::{Parts, Zone};
 use crate::code::RecordType;
@@ -31,16 +31,22 @@ const WARNING_COUNT_MAX: usize = 100;
 /// # Errors
 ///
 /// See [`Zone::from_master_file`].
-pub(super) fn build(mut draft: Draft, end: &Place) -> Result<Zone, ZoneError> {
-    draft.complete();
-    let (order, starts) = draft.by_owner();
-    let mut builder =
-        Builder { draft, order, starts, flags: Vec::new(), cuts: Vec::new(), warnings: Vec::new() };
+pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneError> {
+    parsed.complete();
+    let (order, starts) = parsed.by_owner();
+    let mut builder = Builder {
+        parsed,
+        order,
+        starts,
+        flags: Vec::new(),
+        cuts: Vec::new(),
+        warnings: Vec::new(),
+    };
     let (serial, negative_soa) = builder.check_apex(end)?;
     builder.mark()?;
     let (arena, nodes, record_count) = builder.lay_out(end)?;
-    let Builder { draft, warnings, .. } = builder;
-    let owners = &draft.owners;
+    let Builder { parsed, warnings, .. } = builder;
+    let owners = &parsed.owners;
     let index =
         NameIndex::build(owners.iter().zip(&nodes).map(|(owner, node)| (owner.hash, *node)));
     let mut by_depth = [0_usize; 128];
@@ -49,15 +55,15 @@ pub(super) fn build(mut draft: Draft, end: &Place) -> Result<Zone, ZoneError> {
     }
     let most = (1..128).rev().max_by_key(|&depth| by_depth[depth]).unwrap_or(1);
     let parts = Parts { arena, index, apex: nodes[0], common_depth: most as u8 };
-    let lower_origin = draft.lower_origin().as_wire().into();
+    let lower_origin = parsed.lower_origin().as_wire().into();
     let name_count = owners.len();
     Ok(Zone {
-        origin: draft.origin,
+        origin: parsed.origin,
         lower_origin,
         serial,
         record_count,
         name_count,
-        left_out_count: draft.left_out_count,
+        left_out_count: parsed.left_out_count,
         parts,
         negative_soa,
         warnings,
@@ -65,7 +71,7 @@ pub(super) fn build(mut draft: Draft, end: &Place) -> Result<Zone, ZoneError> {
 }
 
 struct Builder {
-    draft: Draft,
+    parsed: ParsedZone,
     /// Records by owner and type, and where each owner's begin.
     order: Vec<u32>,
     starts: Vec<u32>,
@@ -79,12 +85,12 @@ impl Builder {
     /// An owner's records, by type.
     fn records(&self, owner: u32) -> Vec<Record> {
         let range = self.starts[owner as usize] as usize..self.starts[owner as usize + 1] as usize;
-        self.order[range].iter().map(|&number| self.draft.records[number as usize]).collect()
+        self.order[range].iter().map(|&number| self.parsed.records[number as usize]).collect()
     }
 
     /// One SOA and some NS. Gives the serial and the SOA with the TTL of negative answers.
     fn check_apex(&self, end: &Place) -> Result<(u32, OwnedRrset), ZoneError> {
-        let origin = &self.draft.origin;
+        let origin = &self.parsed.origin;
         let apex = self.records(APEX);
         let soas: Vec<_> =
             apex.iter().filter(|record| record.record_type == RecordType::SOA).collect();
@@ -94,15 +100,15 @@ impl Builder {
             }
             [soa] => soa,
             [_, second, ..] => {
-                let place = self.draft.place_of(second);
+                let place = self.parsed.place_of(second);
                 return Err(ZoneError::new(&place, "a second SOA", "one SOA in a zone"));
             }
         };
         if !apex.iter().any(|record| record.record_type == RecordType::NS) {
             let allowed = format!("NS records at {origin}");
-            return Err(ZoneError::new(&self.draft.place_of(soa), "a zone without NS", allowed));
+            return Err(ZoneError::new(&self.parsed.place_of(soa), "a zone without NS", allowed));
         }
-        let data = self.draft.data_of(soa);
+        let data = self.parsed.data_of(soa);
         let tail: &[u8; 20] = data.last_chunk().expect("the reader checked the SOA's form");
         let word =
             |at: usize| u32::from_be_bytes([tail[at], tail[at + 1], tail[at + 2], tail[at + 3]]);
@@ -115,7 +121,7 @@ impl Builder {
 
     /// Sets flags and delegations, owners above before those below, and checks each owner.
     fn mark(&mut self) -> Result<(), ZoneError> {
-        let count = self.draft.owners.len();
+        let count = self.parsed.owners.len();
         self.flags = vec![0; count];
         self.cuts = vec![NONE; count];
         for owner in 0..count as u32 {
@@ -130,17 +136,17 @@ impl Builder {
                 self.cuts[owner as usize] = owner;
             }
             let Some(parent) =
-                self.flags.get_mut(self.draft.owners[owner as usize].parent as usize)
+                self.flags.get_mut(self.parsed.owners[owner as usize].parent as usize)
             else {
                 continue;
             };
-            let name = self.draft.name_of(&self.draft.owners[owner as usize]);
+            let name = self.parsed.name_of(&self.parsed.owners[owner as usize]);
             *parent |= HAS_CHILDREN | flag(name.starts_with(b"\x01*"), HAS_WILDCARD);
         }
         let mut by_depth: Vec<u32> = (0..count as u32).collect();
-        by_depth.sort_by_key(|&owner| self.draft.owners[owner as usize].depth);
+        by_depth.sort_by_key(|&owner| self.parsed.owners[owner as usize].depth);
         for owner in by_depth {
-            let parent = self.draft.owners[owner as usize].parent as usize;
+            let parent = self.parsed.owners[owner as usize].parent as usize;
             let Some(&cut) = self.cuts.get(parent) else { continue };
             if cut != NONE {
                 self.cuts[owner as usize] = cut;
@@ -155,23 +161,23 @@ impl Builder {
         let mut owner = owner;
         // An empty non-terminal has no place: some record below it has.
         while self.flags[owner as usize] & HAS_DATA == 0 {
-            let below = self.draft.owners.iter().position(|other| other.parent == owner);
+            let below = self.parsed.owners.iter().position(|other| other.parent == owner);
             owner = below.expect("what has no records is above something that has") as u32;
         }
-        let found = format!("{} below a DNAME", self.draft.full_name(owner));
-        let place = self.draft.place_of(&self.records(owner)[0]);
+        let found = format!("{} below a DNAME", self.parsed.full_name(owner));
+        let place = self.parsed.place_of(&self.records(owner)[0]);
         ZoneError::new(&place, found, "nothing below a DNAME (RFC 6672, 2.4)")
     }
 
     /// Checks what may stand at one owner.
     fn check_owner(&self, owner: u32, records: &[Record]) -> Result<(), ZoneError> {
         let is_wildcard =
-            self.draft.name_of(&self.draft.owners[owner as usize]).starts_with(b"\x01*");
+            self.parsed.name_of(&self.parsed.owners[owner as usize]).starts_with(b"\x01*");
         let has = |wanted| records.iter().any(|record| record.record_type == wanted);
         let mut last_dname: Option<&Record> = None;
         for record in records {
             let fail = |found: String, allowed| {
-                Err(ZoneError::new(&self.draft.place_of(record), found, allowed))
+                Err(ZoneError::new(&self.parsed.place_of(record), found, allowed))
             };
             match record.record_type {
                 RecordType::SOA if owner != APEX => {
@@ -211,15 +217,15 @@ impl Builder {
         let Some(other) = records.iter().find(beside) else {
             return Ok(());
         };
-        let [other_place, alias_place] = [other, alias].map(|record| self.draft.place_of(record));
+        let [other_place, alias_place] = [other, alias].map(|record| self.parsed.place_of(record));
         let late = if other_place.line >= alias_place.line { other_place } else { alias_place };
-        let owner = self.draft.full_name(owner);
+        let owner = self.parsed.full_name(owner);
         let found = format!("CNAME and {} at {owner}", other.record_type);
         Err(ZoneError::new(&late, found, "a CNAME alone"))
     }
 
     fn says_the_same(&self, a: &Record, b: &Record) -> bool {
-        let [first, second] = [a, b].map(|record| self.draft.data_of(record));
+        let [first, second] = [a, b].map(|record| self.parsed.data_of(record));
         // Data that are one name have no bytes but of names: lengths are below every letter.
         let one_name = matches!(a.record_type.0, 2..=5 | 7..=9 | 12 | 39);
         first == second || (one_name && first.eq_ignore_ascii_case(second))
@@ -227,18 +233,18 @@ impl Builder {
 
     /// Writes every block. Gives where each owner's is, and how many records there are.
     fn lay_out(&mut self, end: &Place) -> Result<(Arena, Vec<NodeRef>, usize), ZoneError> {
-        let size = self.draft.records.len() * 48 + self.draft.owners.len() * 32;
+        let size = self.parsed.records.len() * 48 + self.parsed.owners.len() * 32;
         let mut writer = ArenaWriter::with_capacity(size);
-        let mut nodes = Vec::with_capacity(self.draft.owners.len());
+        let mut nodes = Vec::with_capacity(self.parsed.owners.len());
         let (mut record_count, mut rrset) = (0, NewRrset::default());
         let mut glue: Vec<(usize, usize, u32)> = Vec::new();
         let mut owner_wire = Vec::new();
-        for owner in 0..self.draft.owners.len() as u32 {
-            let relative = self.draft.name_of(&self.draft.owners[owner as usize]);
+        for owner in 0..self.parsed.owners.len() as u32 {
+            let relative = self.parsed.name_of(&self.parsed.owners[owner as usize]);
             let relative_length = relative.len();
             owner_wire.clear();
             owner_wire.extend_from_slice(relative);
-            owner_wire.extend_from_slice(self.draft.origin.as_wire());
+            owner_wire.extend_from_slice(self.parsed.origin.as_wire());
             let node = writer.begin(self.flags[owner as usize], &owner_wire[..relative_length]);
             nodes.push(node.ok_or_else(|| ZoneError::new(end, "a zone above 32 GiB", "less"))?);
             let records = self.records(owner);
@@ -247,11 +253,11 @@ impl Builder {
                 let kept = self.distinct(records);
                 let ttl_seconds = self.lowest_ttl(&kept);
                 record_count += kept.len();
-                let data = kept.iter().map(|record| self.draft.data_of(record));
+                let data = kept.iter().map(|record| self.parsed.data_of(record));
                 compile(&mut rrset, records[0].record_type, ttl_seconds, data, around).ok_or_else(
                     || {
                         let found = format!("{} records of one type", kept.len());
-                        let place = self.draft.place_of(&records[0]);
+                        let place = self.parsed.place_of(&records[0]);
                         ZoneError::new(&place, found, "no more than one message holds (64 KiB)")
                     },
                 )?;
@@ -286,8 +292,8 @@ impl Builder {
             let target = at + super::layout::RECORD_HEAD_SIZE;
             let length = &rrset.wire[target - 2..target];
             at = target + usize::from(u16::from_be_bytes([length[0], length[1]]));
-            let name = self.draft.data_of(record).to_vec();
-            if let Some(host) = self.draft.find(&name)
+            let name = self.parsed.data_of(record).to_vec();
+            if let Some(host) = self.parsed.find(&name)
                 && self.has_addresses(host)
             {
                 servers.push((target as u16, host));
@@ -310,7 +316,7 @@ impl Builder {
         let mut kept = Vec::with_capacity(records.len());
         let mut again = Vec::new();
         for record in records {
-            let data = self.draft.data_of(record);
+            let data = self.parsed.data_of(record);
             // Labels' lengths and the numbers around names may change under lowering as well, so
             // the lowered bytes only serve as the key for types whose data are nothing but names.
             let has_names = !names_in(record.record_type, data).is_empty();
@@ -347,8 +353,8 @@ impl Builder {
 
     fn warn(&mut self, record: &Record, found: impl Fn(&Name) -> String, allowed: &str) {
         if self.warnings.len() < WARNING_COUNT_MAX {
-            let found = found(&self.draft.full_name(record.owner));
-            self.warnings.push(ZoneError::new(&self.draft.place_of(record), found, allowed));
+            let found = found(&self.parsed.full_name(record.owner));
+            self.warnings.push(ZoneError::new(&self.parsed.place_of(record), found, allowed));
         }
     }
 }

@@ -221,7 +221,7 @@ impl OwnedRrset {
         Rrset { record_type, count, points, wire }
     }
 
-    /// The same with another TTL, if it is one record.
+    /// A copy with another TTL, if it is one record.
     pub(crate) fn with_ttl(&self, ttl_seconds: u32) -> OwnedRrset {
         let mut rrset = self.clone();
         if let Some(place) = rrset.wire.get_mut(TTL_AT..TTL_AT + 4) {

@@ -13,10 +13,10 @@ use domain::base::Rtype;
 use domain::base::iana::Class;
 
 use super::Dnssec;
-use super::draft::Draft;
 use super::error::{Place, ZoneError};
 use super::generate::{self, GENERATED_COUNT_MAX, Range};
 use super::lexer::{LexError, Lexer, Token};
+use super::parsed_zone::ParsedZone;
 use super::plain;
 use super::rdata::{self, DataReader};
 use crate::code::RecordType;
@@ -36,7 +36,7 @@ struct Reader<'a> {
     dnssec: Dnssec,
     include_count: usize,
     generated_count: u64,
-    draft: Draft,
+    parsed: ParsedZone,
     default_ttl_seconds: Option<u32>,
     last_ttl_seconds: Option<u32>,
     /// An owner or data in wire form; used again and again.
@@ -58,22 +58,22 @@ pub(super) fn read(
     text: &[u8],
     dnssec: Dnssec,
     include: Include<'_>,
-) -> Result<(Draft, Place), ZoneError> {
+) -> Result<(ParsedZone, Place), ZoneError> {
     let mut reader = Reader {
         include,
         dnssec,
         include_count: 0,
         generated_count: 0,
-        draft: Draft::new(origin),
+        parsed: ParsedZone::new(origin),
         default_ttl_seconds: None,
         last_ttl_seconds: None,
         wire: Vec::new(),
     };
     let end = reader.file(0, origin.clone(), text, 0)?;
-    if reader.draft.left_out_count > 0 {
-        reader.draft.forget_bare_owners();
+    if reader.parsed.left_out_count > 0 {
+        reader.parsed.forget_bare_owners();
     }
-    Ok((reader.draft, end))
+    Ok((reader.parsed, end))
 }
 
 impl Reader<'_> {
@@ -84,7 +84,7 @@ impl Reader<'_> {
         text: &[u8],
         depth: usize,
     ) -> Result<Place, ZoneError> {
-        let file_name = self.draft.file(file);
+        let file_name = self.parsed.file(file);
         let mut scope = Scope { file, file_name, origin, owner: None, data: None };
         let mut lexer = Lexer::new(text);
         let mut tokens = Vec::new();
@@ -139,11 +139,11 @@ impl Reader<'_> {
         self.data(scope, record_type, data)?;
         let ttl_seconds = self.effective_ttl(scope, first, ttl_seconds, record_type)?;
         if self.dnssec == Dnssec::Strip && is_stripped(record_type) {
-            self.draft.left_out_count += 1;
+            self.parsed.left_out_count += 1;
             return Ok(());
         }
         let place = (scope.file, first.line, first.column);
-        let added = self.draft.add(owner, (record_type, ttl_seconds), &self.wire, place);
+        let added = self.parsed.add(owner, (record_type, ttl_seconds), &self.wire, place);
         added.ok_or_else(|| {
             let allowed = "data and names of at most 4 GiB each, data of at most 65535 bytes";
             scope.error(first, "a record for which there is no room", allowed)
@@ -159,13 +159,13 @@ impl Reader<'_> {
         record_type: RecordType,
         owner: u32,
     ) -> ZoneError {
-        let owner = self.draft.full_name(owner);
+        let owner = self.parsed.full_name(owner);
         let found = format!("{record_type} in a zone that would be served without signatures");
         let allowed = format!(
             "an unsigned zone; or unsigned = \"strip\" ([[zone]], --unsigned of zone check), which \
              leaves out {record_type} of {owner} and all of DNSSEC: before, take the DS of {origin} \
              out of its parent zone",
-            origin = self.draft.origin
+            origin = self.parsed.origin
         );
         scope.error(token, found, allowed)
     }
@@ -178,12 +178,12 @@ impl Reader<'_> {
             // Asked again for the words of the mistake.
             scope.name(token)?;
         }
-        self.draft.owner(&self.wire).ok_or_else(|| {
+        self.parsed.owner(&self.wire).ok_or_else(|| {
             let found = match Name::from_wire(&self.wire) {
                 Ok(owner) => format!("the owner {owner}"),
                 Err(error) => error.to_string(),
             };
-            scope.error(token, found, format!("names at and below {}", self.draft.origin))
+            scope.error(token, found, format!("names at and below {}", self.parsed.origin))
         })
     }
 
@@ -319,7 +319,7 @@ impl Reader<'_> {
         let text = (self.include)(&file).map_err(|reason| {
             scope.error(path, format!("\"{file}\": {reason}"), "a file that can be read")
         })?;
-        let file = self.draft.add_file(&file);
+        let file = self.parsed.add_file(&file);
         self.file(file, origin, &text, depth + 1)?;
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! Not for: finding the zone of a name, pools (`zones`), files (bytes are handed in).
 //!
 //! ```text
-//! text ─ lexer ─ master ─> Draft ─ build ─> arena: a block for each owner      (layout.rs)
+//! text ─ lexer ─ master ─> ParsedZone ─ build ─> arena: a block for each owner      (layout.rs)
 //!                                           index: hash of the owner -> block  (index.rs)
 //!   a.example.com      A AAAA        cut: none
 //!   sub.example.com    NS            cut: itself          glue: the block of ns.sub
@@ -21,13 +21,13 @@
 
 mod build;
 mod compile;
-mod draft;
 mod error;
 mod generate;
 mod index;
 pub(crate) mod layout;
 pub(crate) mod lexer;
 mod master;
+mod parsed_zone;
 mod plain;
 pub(crate) mod rdata;
 
@@ -132,8 +132,8 @@ impl Zone {
         dnssec: Dnssec,
         include: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Zone, ZoneError> {
-        let (draft, end) = master::read(origin, text, dnssec, include)?;
-        build::build(draft, &end)
+        let (parsed, end) = master::read(origin, text, dnssec, include)?;
+        build::build(parsed, &end)
     }
 
     /// The zone's name.

@@ -25,7 +25,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) const APEX: u32 = 0;
 
 /// See the head of this file.
-pub(super) struct Draft {
+pub(super) struct ParsedZone {
     pub(super) origin: Name,
     lower_origin: LowerName,
     pub(super) owners: Vec<Owner>,
@@ -64,12 +64,12 @@ pub(super) struct Record {
     pub(super) record_type: RecordType,
 }
 
-impl Draft {
-    pub(super) fn new(origin: &Name) -> Draft {
+impl ParsedZone {
+    pub(super) fn new(origin: &Name) -> ParsedZone {
         let lower_origin = LowerName::of(origin);
         let labels = lower_origin.label_count();
         let hash = lower_origin.hash_of(labels);
-        let mut draft = Draft {
+        let mut parsed = ParsedZone {
             origin: origin.clone(),
             lower_origin,
             owners: vec![Owner { hash, name: 0, parent: NONE, length: 0, depth: 0 }],
@@ -81,8 +81,8 @@ impl Draft {
             files: Vec::new(),
             scratch: Box::new(LowerName::root()),
         };
-        draft.enter(APEX);
-        draft
+        parsed.enter(APEX);
+        parsed
     }
 
     pub(super) fn lower_origin(&self) -> &LowerName {

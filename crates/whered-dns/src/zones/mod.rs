@@ -232,7 +232,7 @@ impl Zones {
         Some(self.locate_in(zone, apex_labels, name))
     }
 
-    /// Finds a name in the deepest zone around it, whose origin has so many labels.
+    /// Finds a name in the deepest zone around it, whose origin has `apex_labels` labels.
     #[inline(always)]
     pub(crate) fn locate_in(&self, zone: u32, apex_labels: usize, name: &LowerName) -> Located<'_> {
         let served = self.served(zone);
