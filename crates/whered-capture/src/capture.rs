@@ -73,7 +73,7 @@ impl<R: Read> Capture<R> {
         Self::start(source, format)
     }
 
-    /// The same where the format is known already.
+    /// Opens a capture whose format is known.
     ///
     /// # Errors
     ///

@@ -155,7 +155,7 @@ pub(crate) fn one_line(bytes: &[u8]) -> String {
     text
 }
 
-/// The same in quotation marks.
+/// The bytes on one line, in quotation marks.
 pub(crate) fn quoted(bytes: &[u8]) -> String {
     format!("\"{}\"", one_line(bytes))
 }

@@ -61,7 +61,7 @@ impl<'a> Rest<'a> {
         Rest { captured: data.get(..declared).unwrap_or(data), declared }
     }
 
-    /// The next so many bytes.
+    /// The next `SIZE` bytes.
     #[inline]
     fn head<const SIZE: usize>(&self) -> Result<&'a [u8; SIZE], Skip> {
         match self.captured.first_chunk() {
@@ -71,7 +71,7 @@ impl<'a> Rest<'a> {
         }
     }
 
-    /// What lies behind the next so many bytes.
+    /// The bytes behind the next `size` bytes.
     #[inline]
     fn behind(self, size: usize) -> Result<Self, Skip> {
         let declared = self.declared.checked_sub(size).ok_or(Skip::BadHeader)?;

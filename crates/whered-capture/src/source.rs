@@ -1,6 +1,6 @@
 //! The one buffer between a reader and the formats.
 //!
-//! For: asking for so many bytes, or for a line, and looking at them in place. Not for meaning.
+//! For: reading a number of bytes, or a line, and looking at them in place. Not for meaning.
 //!
 //! ```text
 //! buffer: [ consumed | available             | free ]
@@ -37,7 +37,7 @@ impl<R: Read> Source<R> {
         Source { reader, buffer, start: 0, end: 0, offset: 0, is_ended: false }
     }
 
-    /// Waits for so many bytes and gives what there is: fewer only at the end of the source.
+    /// Waits for `count` bytes and returns what there is: fewer only at the end of the source.
     #[inline]
     pub(crate) fn fill(&mut self, wanted: usize) -> io::Result<&[u8]> {
         while self.end - self.start < wanted && !self.is_ended {

@@ -50,9 +50,8 @@ pub(crate) fn decimal(text: &[u8]) -> Option<(u64, usize)> {
     Some((digits.number()?, scale))
 }
 
-/// The same for what most coordinates are: from eight characters on, of which up to eight stand before a
-/// point, and one to seven behind it. `None` for all others: [`decimal`] reads them. The number has at most
-/// 15 digits.
+/// Parses the form of most coordinates: at least eight characters, up to eight before a point and one to
+/// seven behind it, with at most 15 digits. `None` for other forms, which [`decimal`] parses.
 #[inline]
 pub(crate) fn degrees(text: &[u8]) -> Option<(u64, usize)> {
     let [first, last] = ends(text)?;
@@ -80,7 +79,7 @@ pub(crate) fn whole(text: &[u8]) -> Option<u64> {
     Digits::of(text)?.number()
 }
 
-/// The first and the last eight characters less `'0'`, if there are so many.
+/// The first and the last eight characters less `'0'`, if there are eight.
 #[inline]
 fn ends(text: &[u8]) -> Option<[u64; 2]> {
     let ends = [text.first_chunk()?, text.last_chunk()?];

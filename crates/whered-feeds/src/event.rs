@@ -1,6 +1,6 @@
 //! What a scan hands out: records, their values and items, and what was counted.
 //!
-//! For: whoever consolidates or stores. Everything borrows from the upload or from the scan's own
+//! For: callers that consolidate or store records. Everything borrows from the upload or from the scan's own
 //! scratch memory and is gone when the call returns. Not for: keeping; copy what you keep.
 
 use whered_geo::Place;

@@ -1,6 +1,6 @@
 //! A compiled mapping: every path is a slot, and every role is a list of slots.
 //!
-//! For: [`Mapping::scan`], and whoever wants to know what records will have. Not for: how the
+//! For: [`Mapping::scan`], and callers that need to know which fields records will have. Not for: how the
 //! formats are read (`xml`, `json`, `rows`), nor what texts mean (`assemble.rs`).
 //!
 //! ```text

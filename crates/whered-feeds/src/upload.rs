@@ -10,7 +10,7 @@ use crate::error::{UploadError, UploadErrorKind};
 pub(crate) const RECORD_SIZE_MAX_BYTES: usize = 1 << 20;
 /// One text of a record may be so long.
 pub(crate) const TEXT_SIZE_MAX_BYTES: usize = 1 << 16;
-/// One record may have so many items.
+/// How many items one record may have.
 pub(crate) const ITEM_COUNT_MAX: usize = 1 << 16;
 
 /// Where the text begins: behind a byte order mark of UTF-8.

@@ -8,7 +8,7 @@
 //!                                              └ no: Outside      descriptor, through no link
 //! ```
 //!
-//! Invariant: what is opened is what was checked. Whoever exchanges a folder for a link after the
+//! Invariant: what is opened is what was checked. A folder that is exchanged for a link after the
 //! check makes the opening fail.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};

@@ -198,7 +198,7 @@ fn repaired(disk: &SimulatedDisk, done: u64) -> (Repaired, Vec<String>) {
     (repaired.unwrap_or_else(|error| panic!("{error}")), lines)
 }
 
-/// A closed spool of some segments with so many entries, of which some are done with.
+/// A closed spool of some segments with `count` entries, of which some are done with.
 fn closed(count: u64, done: u64) -> SimulatedDisk {
     let disk = SimulatedDisk::new(count);
     let (spool, _) = open(&disk, 0).expect("the disk is healthy");

@@ -13,18 +13,18 @@ use crate::interfaces::Interfaces;
 use crate::ip::protocol;
 use crate::record::{ConnectionState, PacketRecord};
 
-pub(crate) struct Draft {
+pub(crate) struct RecordBuilder {
     pub(crate) record: PacketRecord,
     pub(crate) source: Option<IpAddr>,
     pub(crate) destination: Option<IpAddr>,
     pub(crate) protocol: Option<Protocol>,
 }
 
-impl Draft {
+impl RecordBuilder {
     pub(crate) fn new() -> Self {
         // The number comes when the record is counted.
         let record = PacketRecord::numbered(0);
-        Draft { record, source: None, destination: None, protocol: None }
+        RecordBuilder { record, source: None, destination: None, protocol: None }
     }
 
     /// Takes a value. An empty one and `-` say nothing. The error is what is allowed.

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::io::Read;
 
-use super::{Column, Draft, Field, next_line, set, skip_mark};
+use super::{Column, Field, RecordBuilder, next_line, set, skip_mark};
 use crate::capture::Context;
 use crate::error::{CaptureError, ErrorKind, Place, one_line, quoted};
 use crate::record::PacketRecord;
@@ -88,7 +88,7 @@ impl Csv {
             };
             let wanted = || format!("{} values, as the header has", self.columns.len());
             let mut columns = self.columns.iter();
-            let mut draft = Draft::new();
+            let mut builder = RecordBuilder::new();
             for field in (Fields { line, delimiter: self.delimiter, next: Some(0) }) {
                 let (bytes, at) = field
                     .map_err(|at| wrong(at, "a broken quote".to_owned(), QUOTES.to_owned()))?;
@@ -97,14 +97,14 @@ impl Csv {
                 };
                 if let Some(column) = *column {
                     let field = Field { bytes: &bytes, column: at };
-                    set(number, &mut context.interfaces, &mut draft, column, &field)?;
+                    set(number, &mut context.interfaces, &mut builder, column, &field)?;
                 }
             }
             if columns.len() > 0 {
                 let found = format!("{} values too few", columns.len());
                 return Err(wrong(line.len() + 1, found, wanted()));
             }
-            let finished = draft.finish();
+            let finished = builder.finish();
             let mut record = finished
                 .map_err(|(found, allowed)| wrong(1, found.to_owned(), allowed.to_owned()))?;
             record.number = context.totals.count_record();

@@ -8,7 +8,7 @@
 
 use std::io::Read;
 
-use super::{Column, Draft, Field, next_content, set, skip_mark};
+use super::{Column, Field, RecordBuilder, next_content, set, skip_mark};
 use crate::capture::Context;
 use crate::error::{CaptureError, ErrorKind, Place, quoted};
 use crate::record::PacketRecord;
@@ -40,7 +40,7 @@ impl Lines {
             return Ok(None);
         };
         let line = context.source.bytes(line);
-        let mut draft = Draft::new();
+        let mut builder = RecordBuilder::new();
         let mut words = &WORDS[..];
         let mut start = 0;
         for word in line.split(u8::is_ascii_whitespace) {
@@ -66,10 +66,10 @@ impl Lines {
                 }
             };
             let field = Field { bytes, column: column_number + shift };
-            set(context.line, &mut context.interfaces, &mut draft, column, &field)?;
+            set(context.line, &mut context.interfaces, &mut builder, column, &field)?;
         }
         let end = line.len() + 1;
-        let mut record = draft.finish().map_err(|(found, allowed)| {
+        let mut record = builder.finish().map_err(|(found, allowed)| {
             let place = Place::Line(context.line, end);
             CaptureError::new(ErrorKind::Malformed, place, found, allowed)
         })?;

@@ -5,15 +5,15 @@
 //! Errors name line and column. Cost: one pass over the bytes, no allocation for a row without
 //! quotes inside of its quotes.
 
+mod builder;
 mod column;
 mod csv;
-mod draft;
 mod lines;
 mod value;
 
+pub(crate) use builder::RecordBuilder;
 pub(crate) use column::Column;
 pub(crate) use csv::Csv;
-pub(crate) use draft::Draft;
 pub(crate) use lines::Lines;
 pub(crate) use value::time;
 
@@ -72,15 +72,15 @@ pub(crate) fn skip_mark<R: Read>(source: &mut Source<R>) -> Result<(), CaptureEr
     Ok(())
 }
 
-/// Gives the draft a value; an error names the column by its place and its name.
+/// Gives the builder a value; an error names the column by its place and its name.
 pub(crate) fn set(
     line: u64,
     interfaces: &mut Interfaces,
-    draft: &mut Draft,
+    builder: &mut RecordBuilder,
     column: Column,
     value: &Field<'_>,
 ) -> Result<(), CaptureError> {
-    let outcome = draft.set(column, value.bytes, interfaces);
+    let outcome = builder.set(column, value.bytes, interfaces);
     outcome.map_err(|allowed| {
         let found = format!("{} in {}", quoted(value.bytes), column.name());
         CaptureError::new(ErrorKind::Malformed, Place::Line(line, value.column), found, allowed)

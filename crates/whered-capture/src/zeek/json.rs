@@ -15,7 +15,7 @@ use super::{Extra, FlowState, STATES_ALLOWED};
 use crate::capture::Context;
 use crate::error::{CaptureError, ErrorKind, Place, one_line, quoted};
 use crate::record::PacketRecord;
-use crate::table::{Column, Draft, next_content, skip_mark, time};
+use crate::table::{Column, RecordBuilder, next_content, skip_mark, time};
 use crate::totals::Skip;
 
 pub(crate) struct ZeekJson;
@@ -68,14 +68,14 @@ impl ZeekJson {
                 context.totals.count_skip(Skip::UnknownProtocol);
                 continue;
             }
-            let mut draft = Draft::new();
-            let set = draft.set(Column::Protocol, flow.proto.as_bytes(), &mut context.interfaces);
+            let mut builder = RecordBuilder::new();
+            let set = builder.set(Column::Protocol, flow.proto.as_bytes(), &mut context.interfaces);
             set.map_err(|allowed| {
                 wrong(1, format!("{} in proto", quoted(flow.proto.as_bytes())), allowed)
             })?;
-            let (draft, extra) =
-                flow.take_apart(draft).map_err(|(found, allowed)| wrong(1, found, allowed))?;
-            let finished = extra.finish(draft);
+            let (builder, extra) =
+                flow.take_apart(builder).map_err(|(found, allowed)| wrong(1, found, allowed))?;
+            let finished = extra.finish(builder);
             let mut record =
                 finished.map_err(|(found, allowed)| wrong(1, found.to_owned(), allowed))?;
             record.number = context.totals.count_record();
@@ -87,12 +87,15 @@ impl ZeekJson {
 
 impl Flow {
     /// The error is what was found and what is allowed.
-    fn take_apart(self, mut draft: Draft) -> Result<(Draft, Extra), (String, &'static str)> {
-        draft.source = Some(self.origin);
-        draft.destination = Some(self.answerer);
-        draft.record.source_port = self.origin_port;
-        draft.record.destination_port = self.answerer_port;
-        draft.record.time_nanoseconds = match self.ts {
+    fn take_apart(
+        self,
+        mut builder: RecordBuilder,
+    ) -> Result<(RecordBuilder, Extra), (String, &'static str)> {
+        builder.source = Some(self.origin);
+        builder.destination = Some(self.answerer);
+        builder.record.source_port = self.origin_port;
+        builder.record.destination_port = self.answerer_port;
+        builder.record.time_nanoseconds = match self.ts {
             None | Some(Value::Null) => None,
             Some(ts) => {
                 let text = match &ts {
@@ -118,7 +121,7 @@ impl Flow {
             origin_bytes: self.orig_bytes,
             answer_bytes: self.resp_bytes,
         };
-        Ok((draft, extra))
+        Ok((builder, extra))
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) use tsv::ZeekTsv;
 
 use crate::ip::protocol;
 use crate::record::{ConnectionState, PacketRecord};
-use crate::table::Draft;
+use crate::table::RecordBuilder;
 
 /// A `conn_state`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,8 +59,8 @@ struct Extra {
 
 impl Extra {
     /// The record without its number.
-    fn finish(&self, draft: Draft) -> Result<PacketRecord, (&'static str, &'static str)> {
-        let mut record = draft.finish()?;
+    fn finish(&self, builder: RecordBuilder) -> Result<PacketRecord, (&'static str, &'static str)> {
+        let mut record = builder.finish()?;
         let sum = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (None, None) => None,
             _ => Some(one.unwrap_or(0).saturating_add(other.unwrap_or(0))),

@@ -19,7 +19,7 @@ use super::{Extra, FlowState, STATES_ALLOWED};
 use crate::capture::Context;
 use crate::error::{CaptureError, ErrorKind, Place, quoted};
 use crate::record::PacketRecord;
-use crate::table::{Column, Draft, Field, next_line, set};
+use crate::table::{Column, Field, RecordBuilder, next_line, set};
 use crate::totals::Skip;
 
 const FIELDS_MAX: usize = 4096;
@@ -169,7 +169,7 @@ impl ZeekTsv {
             return Err(wrong(1, "a flow before #fields".to_owned(), "#fields first".to_owned()));
         }
         let wanted = || format!("{} values, as #fields has", self.fields.len());
-        let (mut draft, mut extra) = (Draft::new(), Extra::default());
+        let (mut builder, mut extra) = (RecordBuilder::new(), Extra::default());
         let mut fields = self.fields.iter();
         let mut start = 0;
         for bytes in line.split(|&byte| byte == self.separator) {
@@ -188,7 +188,7 @@ impl ZeekTsv {
                 }
                 LogField::Common(common) => {
                     let field = Field { bytes, column };
-                    set(number, &mut context.interfaces, &mut draft, common, &field)?;
+                    set(number, &mut context.interfaces, &mut builder, common, &field)?;
                 }
                 other => extra
                     .set(other, bytes)
@@ -204,7 +204,7 @@ impl ZeekTsv {
             context.totals.count_skip(Skip::UnknownProtocol);
             return Ok(None);
         }
-        let finished = extra.finish(draft);
+        let finished = extra.finish(builder);
         let mut record =
             finished.map_err(|(found, allowed)| wrong(1, found.to_owned(), allowed.to_owned()))?;
         record.number = context.totals.count_record();

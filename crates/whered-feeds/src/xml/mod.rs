@@ -26,7 +26,7 @@ pub(crate) use walk::scan;
 
 /// Elements may lie so deep.
 const DEPTH_MAX: usize = 64;
-/// A mapping may name so many kinds of records.
+/// How many kinds of records a mapping may name.
 const RECORD_PATH_MAX: usize = 16;
 
 /// Where records, slots and items are.

@@ -194,7 +194,7 @@ impl ColdFile {
         (0..self.blocks.len()).try_for_each(|index| self.read_block(index, &mut words).map(drop))
     }
 
-    /// The error of whoever cannot make sense of a block whose checksum is right, or misses it.
+    /// The error of a caller that cannot decode a block whose checksum is right, or misses it.
     #[must_use]
     pub fn refuse(&self, index: usize, reason: &str) -> StoreError {
         let (place, what) = match self.blocks.get(index) {

@@ -1,6 +1,6 @@
 //! Writes a cold file: blocks through one buffer of a mebibyte, then the directory, the header last.
 //!
-//! Not for: syncing, which whoever needs it asks of the finished file. A writer that is dropped
+//! Not for: syncing, which the caller does on the finished file. A writer that is dropped
 //! unfinished removes its file.
 
 use std::io;

@@ -72,7 +72,7 @@ impl GroupBuffer {
         self.bytes[self.start - self.lead..].as_ptr().align_offset(BLOCK_BYTES) == 0
     }
 
-    /// The group with so many zeros behind it.
+    /// The group with `count` zeros behind it.
     pub(crate) fn with_zeros(&mut self, zeros: usize) -> &[u8] {
         self.bytes.resize(self.bytes.len() + zeros, 0);
         self.group()

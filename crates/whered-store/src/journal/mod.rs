@@ -308,7 +308,7 @@ impl Journal {
     }
 }
 
-/// Room of a journal without the borrow of it, for whoever collects several changes into one entry.
+/// A reservation without a borrow of the journal, for callers that collect several changes into one entry.
 ///
 /// It does not give itself back: [`Journal::attach`] must get it sooner or later, or the room stays
 /// reserved until the journal is closed.

@@ -86,7 +86,7 @@ enum Sleep {
     No,
     /// Anything to do.
     ForWork,
-    /// A moment, or so many bytes.
+    /// A deadline, or a number of bytes.
     ForBytes(usize),
 }
 

@@ -101,7 +101,7 @@ impl SnapshotReader {
         Ok(bytes)
     }
 
-    /// The error of whoever cannot make sense of a block whose checksum is right.
+    /// The error of a caller that cannot decode a block whose checksum is right.
     ///
     /// # Panics
     ///

@@ -59,7 +59,7 @@ pub struct SpoolOptions {
 /// Why an entry was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpoolRefusal {
-    /// So many bytes wait already.
+    /// How many bytes wait already.
     Waiting {
         /// The bytes of the entries that wait.
         waiting_bytes: u64,

@@ -159,7 +159,7 @@ impl SpoolReader {
         }
     }
 
-    /// Sees to it that so many bytes from the next frame on are in the buffer; gives where.
+    /// Fills the buffer with `count` bytes from the next frame on; returns their offset.
     fn fill(&mut self, bytes: usize) -> Result<usize, StoreError> {
         let Some(segment) = &self.segment else {
             return Err(StoreError::closed());
