@@ -2,9 +2,9 @@
 //! Inputs come from `random` with a fixed seed for each operation; see `main` for the contract.
 
 use whered_geo::{Cell, Found, Order, Place, Points, Search, Shape};
+use whered_random::Random;
 
 use crate::Prepared;
-use crate::random::Random;
 
 fn place(random: &mut Random) -> Place {
     let longitude_degrees = random.fraction() * 360.0 - 180.0;

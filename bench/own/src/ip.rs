@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use whered_ip::{IndexForm, Match, Prefix, PrefixIndex};
+use whered_random::Random;
 
 use crate::Prepared;
-use crate::random::Random;
 
 fn prefix4(random: &mut Random) -> Prefix {
-    let address = Ipv4Addr::from(random.next() as u32);
+    let address = Ipv4Addr::from(random.next_u64() as u32);
     Prefix::new(address.into(), 8 + random.below(25) as u8).expect("at most 32")
 }
 
 fn prefix6(random: &mut Random) -> Prefix {
     // Real tables stand in 2000::/3 and are mostly /32 to /48.
-    let bits = (u128::from(random.next()) << 64 | u128::from(random.next())) >> 3 | 1 << 125;
+    let bits =
+        (u128::from(random.next_u64()) << 64 | u128::from(random.next_u64())) >> 3 | 1 << 125;
     Prefix::new(Ipv6Addr::from(bits).into(), 20 + random.below(45) as u8).expect("at most 128")
 }
 
@@ -59,7 +60,7 @@ fn compiled4() -> (PrefixIndex, Vec<u32>) {
     let addresses = (0..20_000).map(|n| {
         match (n % 2, members[random.below(members.len() as u64) as usize].address()) {
             (0, IpAddr::V4(member)) => member.to_bits(),
-            _ => random.next() as u32,
+            _ => random.next_u64() as u32,
         }
     });
     let addresses = addresses.collect();
@@ -109,7 +110,7 @@ pub(crate) fn compiled_lookup6() -> Prepared {
 pub(crate) fn compiled_lookup6_divided() -> Prepared {
     compiled_lookup6_of(|random| {
         let provider = 0x2a00_0000 + random.below(500) as u32 * 8;
-        let bits = u128::from(provider) << 96 | u128::from(random.next()) << 32;
+        let bits = u128::from(provider) << 96 | u128::from(random.next_u64()) << 32;
         Prefix::new(Ipv6Addr::from(bits).into(), 33 + random.below(16) as u8).expect("at most 128")
     })
 }

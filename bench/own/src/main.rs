@@ -14,7 +14,6 @@
 mod geo;
 mod ip;
 mod mmdb;
-mod random;
 mod serve;
 
 use std::hint::black_box;

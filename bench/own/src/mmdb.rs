@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use whered_ip::Prefix;
 use whered_mmdb::{Database, FieldPath, Value, Writer, WriterOptions};
+use whered_random::Random;
 
 use crate::Prepared;
-use crate::random::Random;
 
 /// A City-like file of about 50,000 networks and a thousand records, made the same every time.
 pub(crate) fn city_file() -> Vec<u8> {
@@ -22,7 +22,7 @@ pub(crate) fn city_file() -> Vec<u8> {
     };
     let mut writer = Writer::new(options).expect("the options are right");
     for _ in 0..50_000 {
-        let address = Ipv4Addr::from(random.next() as u32);
+        let address = Ipv4Addr::from(random.next_u64() as u32);
         let prefix = Prefix::new(address.into(), 12 + random.below(13) as u8).expect("at most 32");
         writer.insert(prefix, record(random.below(1000))).expect("the value is right");
     }
@@ -49,7 +49,7 @@ fn record(number: u64) -> Value {
 
 fn addresses(seed: u64, count: usize) -> Vec<IpAddr> {
     let mut random = Random(seed);
-    (0..count).map(|_| Ipv4Addr::from(random.next() as u32).into()).collect()
+    (0..count).map(|_| Ipv4Addr::from(random.next_u64() as u32).into()).collect()
 }
 
 /// Address to record, by walking the file's tree.

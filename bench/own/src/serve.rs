@@ -7,9 +7,9 @@ use std::sync::Arc;
 use whered_dns::{Choice, Context, Name, Transport, Zone, Zones, answer};
 use whered_engine::geo::{Cell, Place, Points};
 use whered_engine::{AddCondition, Engine, EngineOptions, PoolSource, Setup, Site, Value};
+use whered_random::Random;
 
 use crate::Prepared;
-use crate::random::Random;
 
 const NAMES: u64 = 10_000;
 
@@ -87,7 +87,7 @@ pub(crate) fn dns_pool() -> Prepared {
     let mut random = Random(33);
     let queries: Vec<_> = (0..2000)
         .map(|_| {
-            query("www.bench.example", Some(Ipv4Addr::from(random.next() as u32 & 0xffff_ff00)))
+            query("www.bench.example", Some(Ipv4Addr::from(random.next_u64() as u32 & 0xffff_ff00)))
         })
         .collect();
     Prepared {
@@ -147,7 +147,7 @@ pub(crate) fn add_points() -> Prepared {
     let (engine, _) = Engine::open(EngineOptions::default()).expect("the engine opens");
     let mut random = Random(34);
     let points: Vec<(String, Cell)> = (0..5000)
-        .map(|n| (n.to_string(), Cell::from_bits(random.next() >> 12).expect("52 bits")))
+        .map(|n| (n.to_string(), Cell::from_bits(random.next_u64() >> 12).expect("52 bits")))
         .collect();
     let keys: Vec<String> = (0..16).map(|n| format!("key{n}")).collect();
     Prepared {

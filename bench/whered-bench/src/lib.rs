@@ -26,9 +26,8 @@ pub mod feed;
 pub mod geo;
 pub mod lookup;
 pub mod measure;
-mod random;
 pub mod rules;
 pub mod sets;
 pub mod sync;
 
-pub use random::Random;
+pub use whered_random::Random;

@@ -7,18 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use support::{Folder, open};
 use whered_engine::geo::Cell;
 use whered_engine::{AddCondition, Engine, Increment, ScoreRules, Setup, Value};
+use whered_random::Random;
 
 type Twin = BTreeMap<(usize, Vec<u8>), BTreeMap<Vec<u8>, u64>>;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
 
 fn cell(bits: u64) -> Cell {
     Cell::from_bits(bits).expect("below 52 bits")

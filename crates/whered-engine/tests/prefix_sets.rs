@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use whered_engine::ip::{Block, MemberList, PrefixMatch, SetFormat};
 use whered_engine::{Engine, EngineOptions, LoadOptions, SetOperation, Setup, WriteError};
+use whered_random::Random;
 
 fn engine() -> std::sync::Arc<Engine> {
     Engine::open(EngineOptions::default()).expect("the engine opens").0
@@ -20,16 +21,6 @@ fn host(number: u32) -> Block {
 fn text(lines: impl Iterator<Item = u32>) -> String {
     let lines: Vec<String> = lines.map(|n| Ipv4Addr::from_bits(n).to_string()).collect();
     lines.join("\n")
-}
-
-/// A generator of numbers that need not be good.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % limit
-    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use support::{Folder, place_database};
 use whered_engine::rules::naive::{self, NoSets};
 use whered_engine::rules::{At, Packet, Verdict};
 use whered_engine::{DatabaseSource, Engine, EngineOptions, RulesetSource, Setup, Written};
+use whered_random::Random;
 
 const RULES: &str = "\
 chain input policy drop {
@@ -124,17 +125,6 @@ fn a_ruleset_that_is_wrong_is_refused_with_its_place_and_the_old_one_serves_on()
     let generation = engine.generation();
     let edge = generation.ruleset("edge").unwrap();
     assert_eq!(edge.find(&packet, 0, engine.prefix_sets()).verdict, Verdict::Accept);
-}
-
-/// Small numbers in an order that looks like none.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
 }
 
 /// A rule of a small world, so that rules overlap.

@@ -12,16 +12,7 @@ use whered_engine::{
     AddCondition, Clock, Engine, EngineOptions, ExpiryCondition, Increment, Keyspace, Kind,
     Renamed, ScoreRules, SetText, TextExpiry, Value, WriteError,
 };
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
+use whered_random::Random;
 
 #[derive(Clone, PartialEq, Debug)]
 enum Held {

@@ -3,6 +3,7 @@
 
 use proptest::prelude::*;
 use whered_geo::{Cell, NaivePoints, PagePosition, Pages, Points, PointsLoader};
+use whered_random::Random;
 
 #[derive(Clone, Debug)]
 enum Change {
@@ -112,16 +113,6 @@ proptest! {
             }
         }
         prop_assert!(back.iter().eq(twin.iter()));
-    }
-}
-
-/// A small generator with a fixed seed (Knuth's multiplier).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % limit
     }
 }
 

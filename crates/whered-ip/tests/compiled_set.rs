@@ -7,24 +7,9 @@ use std::net::IpAddr;
 use proptest::prelude::*;
 use whered_ip::naive::NaiveMap;
 use whered_ip::{Block, CompiledForm, CompiledSet, Prefix};
+use whered_random::Random;
 
 mod support;
-
-/// Numbers that look random and are the same each time.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 /// The smallest block that holds the address, of equally small ones the later.
 fn scan(blocks: &[(Block, u32)], address: IpAddr) -> u32 {
@@ -93,9 +78,9 @@ fn check6(set: &CompiledSet, addresses: &[u128], expected: impl Fn(u128) -> u32)
 fn check_against_scan(blocks: &[(Block, u32)], random: &mut Random, more: usize) {
     let (mut fours, mut sixes) = edges(blocks);
     for _ in 0..more {
-        fours.push(random.next() as u32);
+        fours.push(random.next_u64() as u32);
         let near = sixes.get(random.below(1 + sixes.len() as u64) as usize).copied().unwrap_or(0);
-        sixes.push(near ^ u128::from(random.next()) >> random.below(64));
+        sixes.push(near ^ u128::from(random.next_u64()) >> random.below(64));
     }
     let forms = [CompiledForm::Intervals, CompiledForm::UpperTable, CompiledForm::Rank].map(Some);
     for form in forms.into_iter().chain([None]) {
@@ -110,7 +95,7 @@ fn small_sets_of_random_prefixes_answer_as_a_scan_does() {
     let mut random = Random(1);
     for count in [0, 1, 2, 16, 64, 300] {
         let blocks: Vec<_> = (1..=count)
-            .map(|answer| (v4_prefix(random.next() as u32, 1 + random.below(32)), answer))
+            .map(|answer| (v4_prefix(random.next_u64() as u32, 1 + random.below(32)), answer))
             .collect();
         check_against_scan(&blocks, &mut random, 20_000);
     }
@@ -161,7 +146,7 @@ fn lists_of_every_length_in_one_neighbourhood_answer_as_a_scan_does() {
 fn members_alone_answer_as_a_scan_does_where_whole_upper_halves_are_of_one_answer() {
     let mut random = Random(6);
     for count in [0, 1, 40, 400] {
-        let around = (0..count).map(|_| v4_prefix(random.next() as u32, 12 + random.below(21)));
+        let around = (0..count).map(|_| v4_prefix(random.next_u64() as u32, 12 + random.below(21)));
         let mut blocks: Vec<(Block, u32)> = around.map(|block| (block, 1)).collect();
         // Networks that begin or end exactly where an upper half does.
         for at in [0, 1 << 16, 0xfffe_0000, u32::MAX, 0xffff_0000, 0x0a00_ffff] {
@@ -234,10 +219,10 @@ fn a_large_table_answers_as_the_oracle_does_after_updates_too() {
             let answer = if round == 0 { answer % 30_000 + 1 } else { answer };
             let length =
                 [8, 16, 19, 20, 22, 23, 24, 24, 24, 24, 24, 32, 29][random.below(13) as usize];
-            let prefix = Prefix::new(v4(random.next() as u32), length).expect("a length");
+            let prefix = Prefix::new(v4(random.next_u64() as u32), length).expect("a length");
             map.insert(prefix, answer);
             let high = 0x2000 + u128::from(random.below(64));
-            let address = high << 112 | u128::from(random.next()) << 48;
+            let address = high << 112 | u128::from(random.next_u64()) << 48;
             let length =
                 [20, 29, 32, 40, 44, 48, 48, 48, 56, 64, 80, 128][random.below(12) as usize];
             let prefix6 = Prefix::new(v6(address), length).expect("a length");
@@ -248,7 +233,7 @@ fn a_large_table_answers_as_the_oracle_does_after_updates_too() {
             let place = random.below(given.len() as u64) as usize;
             map.remove(&given.swap_remove(place));
         }
-        let mut fours: Vec<u32> = (0..150_000).map(|_| random.next() as u32).collect();
+        let mut fours: Vec<u32> = (0..150_000).map(|_| random.next_u64() as u32).collect();
         let mut sixes = Vec::new();
         for prefix in &given {
             match Block::from(*prefix).last() {

@@ -70,7 +70,7 @@ fn ipv4_countries_agree() {
     let mut random = Random(11);
     addresses.extend((0..300).map(|_| {
         // First octet 1 or more: the program takes 0.0.0.0/8 for host names.
-        IpAddr::V4(Ipv4Addr::from_bits(random.number() as u32 | 1 << 24))
+        IpAddr::V4(Ipv4Addr::from_bits(random.next_u64() as u32 | 1 << 24))
     }));
     for address in addresses {
         assert_eq!(own(&database, address), peer("geoiplookup", file, address), "{address}");
@@ -88,11 +88,11 @@ fn ipv6_countries_agree() {
     assert!(addresses.len() > 100);
     let mut random = Random(12);
     addresses.extend((0..150).map(|_| {
-        let bits = 0x2000_0000 | random.number() as u32 & 0x0fff_ffff;
+        let bits = 0x2000_0000 | random.next_u64() as u32 & 0x0fff_ffff;
         IpAddr::V6(Ipv6Addr::from_bits(u128::from(bits) << 96))
     }));
     addresses.extend((0..50).map(|_| {
-        let address = Ipv4Addr::from_bits(random.number() as u32);
+        let address = Ipv4Addr::from_bits(random.next_u64() as u32);
         IpAddr::V6(address.to_ipv6_mapped())
     }));
     for address in addresses {
@@ -112,7 +112,7 @@ fn ipv4_addresses_are_found_in_the_ipv6_file() {
     let mut agreeing = 0;
     let mut random = Random(13);
     for _ in 0..1_000 {
-        let address = IpAddr::V4(Ipv4Addr::from_bits(random.number() as u32));
+        let address = IpAddr::V4(Ipv4Addr::from_bits(random.next_u64() as u32));
         agreeing += u32::from(own(&database, address) == own(&ipv4, address));
     }
     assert!(agreeing > 990, "only {agreeing} of 1000");

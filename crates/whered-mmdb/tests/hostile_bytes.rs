@@ -89,7 +89,7 @@ fn sweep(bytes: &[u8], addresses: &[IpAddr]) {
     let mut random = Random(7);
     for at in 0..bytes.len() {
         let old = bytes[at];
-        let changes = [0, 0xff, old ^ 1, old ^ 0x80, old.wrapping_add(1), random.number() as u8];
+        let changes = [0, 0xff, old ^ 1, old ^ 0x80, old.wrapping_add(1), random.next_u64() as u8];
         for new in changes {
             let mut damaged = bytes.to_vec();
             damaged[at] = new;
@@ -198,7 +198,7 @@ fn a_legacy_file_that_announces_more_nodes_than_it_has_is_refused() {
 fn random_bytes_are_no_database() {
     let mut random = Random(1);
     for length in 0..600 {
-        let bytes: Vec<u8> = (0..length).map(|_| random.number() as u8).collect();
+        let bytes: Vec<u8> = (0..length).map(|_| random.next_u64() as u8).collect();
         ask_everything(bytes.clone(), &addresses());
         // The marker alone does not make metadata.
         let marked = [&bytes[..], b"\xab\xcd\xefMaxMind.com", &bytes[..]].concat();

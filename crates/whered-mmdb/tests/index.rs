@@ -30,7 +30,7 @@ fn options(form: IndexForm) -> IndexOptions {
 
 /// The first and last address of a network, those beside it, and one inside.
 fn probes(prefix: &Prefix, random: &mut Random) -> Vec<IpAddr> {
-    let noise = u128::from(random.number()) << 64 | u128::from(random.number());
+    let noise = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
     match prefix.address() {
         IpAddr::V4(first) => {
             let first = first.to_bits();
@@ -63,12 +63,12 @@ fn addresses(database: &Database) -> Vec<IpAddr> {
             addresses.push(v4.to_ipv6_mapped().into());
             addresses.push(v4.to_ipv6_compatible().into());
             let bits = 0x2002_u128 << 112 | u128::from(v4.to_bits()) << 80;
-            addresses.push(Ipv6Addr::from_bits(bits | u128::from(random.number())).into());
+            addresses.push(Ipv6Addr::from_bits(bits | u128::from(random.next_u64())).into());
         }
     }
     for _ in 0..500 {
-        addresses.push(Ipv4Addr::from_bits(random.number() as u32).into());
-        addresses.push(Ipv6Addr::from_bits(u128::from(random.number()) << 61 | 1 << 125).into());
+        addresses.push(Ipv4Addr::from_bits(random.next_u64() as u32).into());
+        addresses.push(Ipv6Addr::from_bits(u128::from(random.next_u64()) << 61 | 1 << 125).into());
     }
     addresses
 }

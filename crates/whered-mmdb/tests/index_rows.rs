@@ -90,8 +90,8 @@ fn value(style: Style, random: &mut Random) -> Option<Value> {
         Style::AnyDoubles if random.below(2) == 0 => {
             Value::Double(DOUBLES[random.below(10) as usize])
         }
-        Style::AnyDoubles => Value::Double(f64::from_bits(random.number())),
-        Style::Floats => Value::Float(f32::from_bits(random.number() as u32)),
+        Style::AnyDoubles => Value::Double(f64::from_bits(random.next_u64())),
+        Style::Floats => Value::Float(f32::from_bits(random.next_u64() as u32)),
         Style::Booleans => Value::Boolean(random.below(2) == 0),
         Style::Signed(range) => {
             Value::Int32((random.below(range) as i64 - (range / 2) as i64) as i32)
@@ -110,10 +110,10 @@ fn value(style: Style, random: &mut Random) -> Option<Value> {
         Style::Names => Value::String(match random.below(200) {
             0 => String::new(),
             1 => "long".repeat(random.below(200) as usize),
-            _ => format!("{:x}", random.number() >> random.below(40)),
+            _ => format!("{:x}", random.next_u64() >> random.below(40)),
         }),
         Style::InPlace if random.below(2) == 0 => Value::Map(vec![]),
-        Style::InPlace => Value::Uint128(u128::from(random.number()) << 7),
+        Style::InPlace => Value::Uint128(u128::from(random.next_u64()) << 7),
         Style::Mixed => {
             let other = STYLES[random.below(STYLES.len() as u64) as usize];
             return if matches!(other, Style::Mixed) { None } else { value(other, random) };
@@ -222,7 +222,7 @@ fn many_names_stand_in_the_rows_the_long_and_the_empty_ones_elsewhere() {
 fn damaged(kept: &[u8], places: impl Iterator<Item = usize>, random: &mut Random) -> Vec<u8> {
     let mut damaged = kept.to_vec();
     for at in places {
-        damaged[at] = if random.below(3) == 0 { 0xff } else { random.number() as u8 };
+        damaged[at] = if random.below(3) == 0 { 0xff } else { random.next_u64() as u8 };
     }
     let sum = crc32c::crc32c_append(crc32c::crc32c(&damaged[..20]), &damaged[24..]);
     damaged[20..24].copy_from_slice(&sum.to_ne_bytes());
@@ -294,7 +294,7 @@ fn overwritten_texts_in_rows_give_wrong_cells_but_no_panic() {
         read(bytes, &database, 13_500..14_100);
     }
     for _ in 0..10 {
-        let mut others = Random(random.number());
+        let mut others = Random(random.next_u64());
         let places = (0..90_000).map(|n| {
             let section = if n % 3 == 0 { &texts } else { &rows };
             section.start + others.below(section.len() as u64) as usize

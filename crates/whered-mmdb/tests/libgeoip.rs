@@ -150,11 +150,11 @@ fn addresses(database: &Database, edition: LegacyEdition, random: &mut Random) -
         addresses.extend([prefix.address(), last(prefix)].map(as_asked));
     }
     for _ in 0..500 {
-        let bits = (8 + random.below(5) as u32) << 24 | random.number() as u32 & 0x00ff_ffff;
+        let bits = (8 + random.below(5) as u32) << 24 | random.next_u64() as u32 & 0x00ff_ffff;
         addresses.push(as_asked(IpAddr::V4(Ipv4Addr::from_bits(bits))));
         if is_ipv6 {
-            let bits = 0x2001_0db8 << 32 | u64::from(random.number() as u32) & 0xff00_ffff;
-            let bits = u128::from(bits) << 64 | u128::from(random.number());
+            let bits = 0x2001_0db8 << 32 | u64::from(random.next_u64() as u32) & 0xff00_ffff;
+            let bits = u128::from(bits) << 64 | u128::from(random.next_u64());
             addresses.push(IpAddr::V6(Ipv6Addr::from_bits(bits)));
         }
     }

@@ -79,11 +79,11 @@ fn write(ip_version: u16, record_size_bits: u16) -> (Vec<u8>, Vec<String>) {
     let mut addresses = vec!["192.0.2.1".to_string()];
     for number in 0..300 {
         let length = 8 + random.below(25);
-        let address = std::net::Ipv4Addr::from_bits(random.number() as u32);
+        let address = std::net::Ipv4Addr::from_bits(random.next_u64() as u32);
         writer.insert(format!("{address}/{length}").parse().unwrap(), record(number)).unwrap();
         addresses.push(address.to_string());
         if ip_version == 6 {
-            let address = std::net::Ipv6Addr::from_bits(u128::from(random.number()) << 64);
+            let address = std::net::Ipv6Addr::from_bits(u128::from(random.next_u64()) << 64);
             writer.insert(format!("{address}/40").parse().unwrap(), record(number)).unwrap();
             addresses.push(address.to_string());
         }

@@ -112,7 +112,7 @@ fn sound_and_damaged_bytes_answer_the_same_from_memory_and_from_a_reader() {
         compare(&bytes, &addresses());
         for at in (0..bytes.len()).filter(|&at| at < 900 || at + 500 > bytes.len()) {
             let mut damaged = bytes.clone();
-            damaged[at] = random.number() as u8;
+            damaged[at] = random.next_u64() as u8;
             compare(&damaged, &addresses());
         }
         for length in (0..bytes.len()).step_by(7) {

@@ -13,7 +13,7 @@ type Network = (Prefix, RecordId);
 
 fn random_prefix(random: &mut Random, is_ipv6: bool) -> Prefix {
     // Few first bits, so that networks and questions meet.
-    let bits = u128::from(random.number()) << 64 | u128::from(random.number());
+    let bits = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
     if is_ipv6 {
         let bits = 0x2001 << 112 | (bits >> 20 & 0x3ff) << 102 | (bits & 0xff);
         Prefix::new(Ipv6Addr::from(bits).into(), 8 + random.below(110) as u8).unwrap()

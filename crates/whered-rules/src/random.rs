@@ -11,34 +11,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use whered_ip::Prefix;
+pub(crate) use whered_random::Random;
 
 use crate::model::*;
 use crate::naive::Sets;
 use crate::packet::{Family, Packet, State};
-
-/// A small generator of random numbers (xorshift64*).
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % limit
-    }
-
-    pub(crate) fn chance(&mut self, of_ten: u64) -> bool {
-        self.below(10) < of_ten
-    }
-
-    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len() as u64) as usize]
-    }
-}
 
 /// What a random ruleset may hold.
 #[derive(Clone, Copy)]
@@ -78,13 +55,13 @@ fn address(random: &mut Random, family: Family) -> IpAddr {
 }
 
 fn family(random: &mut Random, shape: Shape) -> Family {
-    shape.family.unwrap_or(if random.chance(3) { Family::Ipv6 } else { Family::Ipv4 })
+    shape.family.unwrap_or(if random.below(10) < 3 { Family::Ipv6 } else { Family::Ipv4 })
 }
 
 fn item(random: &mut Random, shape: Shape) -> AddressItem {
     let family = family(random, shape);
     let first = address(random, family);
-    if random.chance(3) {
+    if random.below(10) < 3 {
         let second = address(random, family);
         return AddressItem::Range(first.min(second), first.max(second));
     }
@@ -100,7 +77,7 @@ fn list<T>(random: &mut Random, mut item: impl FnMut(&mut Random) -> T) -> Vec<T
 
 fn span(random: &mut Random, limit: u64) -> (u64, u64) {
     let (a, b) = (random.below(limit), random.below(limit));
-    if random.chance(5) { (a, a) } else { (a.min(b), a.max(b)) }
+    if random.below(10) < 5 { (a, a) } else { (a.min(b), a.max(b)) }
 }
 
 fn ports(random: &mut Random) -> Vec<(u16, u16)> {
@@ -113,7 +90,7 @@ fn ports(random: &mut Random) -> Vec<(u16, u16)> {
 fn icmp(random: &mut Random) -> Vec<IcmpMatch> {
     list(random, |random| {
         let (a, b) = span(random, 4);
-        let codes = if random.chance(5) {
+        let codes = if random.below(10) < 5 {
             (0, 255)
         } else {
             let (a, b) = span(random, 4);
@@ -133,7 +110,7 @@ fn interface(random: &mut Random) -> InterfacePattern {
 }
 
 fn predicate(random: &mut Random, side: Side) -> Predicate {
-    if random.chance(2) {
+    if random.below(10) < 2 {
         let point = Point::At { longitude_degrees: 8.68, latitude_degrees: 50.11 };
         let subject = Subject::Distance { point, meters: 1000.0 * random.below(3) as f64 };
         return Predicate { side, subject, comparison: Comparison::Less };
@@ -144,12 +121,12 @@ fn predicate(random: &mut Random, side: Side) -> Predicate {
 }
 
 fn test(random: &mut Random, shape: Shape) -> Test {
-    let side = if random.chance(5) { Side::Source } else { Side::Destination };
+    let side = if random.below(10) < 5 { Side::Source } else { Side::Destination };
     match random.below(20) {
         0..=4 => Test::Address(side, list(random, |random| item(random, shape))),
         5..=6 => Test::Protocol(list(random, |random| {
             let number = *random.pick(&PROTOCOLS);
-            if random.chance(2) { (number, number + 12) } else { (number, number) }
+            if random.below(10) < 2 { (number, number + 12) } else { (number, number) }
         })),
         7..=9 => Test::Port(side, ports(random)),
         10 => Test::EitherPort(ports(random)),
@@ -166,10 +143,10 @@ fn test(random: &mut Random, shape: Shape) -> Test {
         18 if shape.places => Test::Place(predicate(random, side)),
         19 if shape.marks_tested => {
             // Few gaps become ranges, many become a bit.
-            let mask = random.below(4) as u32 | if random.chance(5) { !7 } else { 0 };
+            let mask = random.below(4) as u32 | if random.below(10) < 5 { !7 } else { 0 };
             Test::Mark { value: mask & random.below(4) as u32, mask }
         }
-        _ if shape.family.is_none() && random.chance(3) => Test::Family(family(random, shape)),
+        _ if shape.family.is_none() && random.below(10) < 3 => Test::Family(family(random, shape)),
         _ => Test::Dscp(list(random, |random| {
             let (a, b) = span(random, 4);
             (a as u8, b as u8)
@@ -220,7 +197,7 @@ pub(crate) fn ruleset(random: &mut Random, shape: Shape) -> Ruleset {
             let conditions = (0..random.below(shape.conditions + 1))
                 .map(|_| {
                     let test = test(random, shape);
-                    Condition::new(test, random.chance(3))
+                    Condition::new(test, random.below(10) < 3)
                 })
                 .collect();
             let action = action(random, shape, &chains[index + 1..]);

@@ -187,7 +187,7 @@ fn power_cuts_during_a_repair_leave_what_can_be_repaired() {
         for _ in 0..3 {
             disk.cut_power_after(random.below(12));
             let _ = repaired(&disk);
-            disk = disk.crash(random.next());
+            disk = disk.crash(random.next_u64());
         }
         let (done, _) = repaired(&disk).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         let keeper = Keeper::open(&disk).unwrap_or_else(|error| panic!("seed {seed}: {error}"));

@@ -81,7 +81,7 @@ impl History {
             self.disk = if self.random.one_in(4) {
                 self.disk.after_process_death()
             } else {
-                self.disk.crash(self.random.next())
+                self.disk.crash(self.random.next_u64())
             };
         }
         let (_, _, found) = open(&self.disk, self.done).expect("the last life has power");
@@ -114,7 +114,7 @@ impl History {
         match self.random.below(12) {
             0..6 => {
                 let size = if self.random.one_in(12) { 6000 } else { 900 };
-                let filling = if self.random.one_in(4) { 0 } else { self.random.next() as u8 };
+                let filling = if self.random.one_in(4) { 0 } else { self.random.next_u64() as u8 };
                 let payload = vec![filling; self.random.below(size) as usize];
                 core.append(1, &payload)?;
                 self.appended.push((1, payload));

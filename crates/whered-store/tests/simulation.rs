@@ -67,7 +67,7 @@ impl History {
         self.disk = if self.random.one_in(8) {
             self.disk.after_process_death()
         } else {
-            self.disk.crash(self.random.next())
+            self.disk.crash(self.random.next_u64())
         };
     }
 
@@ -123,7 +123,7 @@ impl History {
             _ => self.random.below(700),
         };
         // Zeros are the hardest filling: they look like space that was never written.
-        let filling = if self.random.one_in(3) { 0 } else { self.random.next() as u8 };
+        let filling = if self.random.one_in(3) { 0 } else { self.random.next_u64() as u8 };
         payload.resize(payload.len() + size as usize, filling);
         (client as u16, payload)
     }
@@ -228,7 +228,7 @@ fn rot(seed: u64) {
     // One more group is on its way when the power goes.
     core.append(1, &vec![9; random.below(3000) as usize]).expect("the power is on");
     core.write().expect("the power is on");
-    let disk = disk.crash(random.next());
+    let disk = disk.crash(random.next_u64());
     let victim = tag(random.below(groups - 1));
     let (name, place) = find(&disk, &victim);
     assert!(disk.flip_bit(&name, place + random.below(victim.len() as u64) as usize, 3));

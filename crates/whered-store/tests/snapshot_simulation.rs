@@ -53,7 +53,7 @@ impl History {
             self.disk = if self.random.one_in(8) {
                 self.disk.after_process_death()
             } else {
-                self.disk.crash(self.random.next())
+                self.disk.crash(self.random.next_u64())
             };
         }
         self.check_older();

@@ -8,7 +8,7 @@
 //! level 3   server -> engine, dns     connect -> engine, feeds
 //! level 2   engine -> everything of levels 0 and 1
 //! level 1   mmdb, rules, dns -> ip    feeds -> geo    capture -> ip
-//! level 0   ip, geo -> cpu    store
+//! level 0   ip, geo -> simd    store    random, for the tests of all
 //! ```
 //!
 //! `whered` (level 4) uses anything of levels 0 to 3. Outside `crates/`, each package of `bindings`
@@ -21,6 +21,7 @@ use crate::repository::TextFile;
 
 const LEVEL_0_TO_1: &[&str] = &[
     "whered-simd",
+    "whered-random",
     "whered-ip",
     "whered-geo",
     "whered-store",
@@ -32,6 +33,7 @@ const LEVEL_0_TO_1: &[&str] = &[
 ];
 const LEVEL_0_TO_3: &[&str] = &[
     "whered-simd",
+    "whered-random",
     "whered-ip",
     "whered-geo",
     "whered-store",
@@ -48,11 +50,12 @@ const LEVEL_0_TO_3: &[&str] = &[
 /// Package name and the packages it may use. A new crate needs a row here.
 const TABLE: &[(&str, &[&str])] = &[
     ("whered-simd", &[]),
-    ("whered-ip", &["whered-simd"]),
-    ("whered-geo", &["whered-simd"]),
-    ("whered-store", &[]),
-    ("whered-mmdb", &["whered-ip"]),
-    ("whered-rules", &["whered-simd", "whered-ip"]),
+    ("whered-random", &[]),
+    ("whered-ip", &["whered-simd", "whered-random"]),
+    ("whered-geo", &["whered-simd", "whered-random"]),
+    ("whered-store", &["whered-random"]),
+    ("whered-mmdb", &["whered-random", "whered-ip"]),
+    ("whered-rules", &["whered-simd", "whered-random", "whered-ip"]),
     ("whered-dns", &["whered-simd", "whered-ip"]),
     ("whered-feeds", &["whered-geo"]),
     ("whered-capture", &["whered-ip"]),

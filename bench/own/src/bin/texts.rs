@@ -9,18 +9,14 @@
 //! ```
 #![allow(clippy::print_stdout, reason = "printing is what this program is for")]
 
-#[path = "../random.rs"]
-#[allow(dead_code, reason = "the instruction counts use more of it")]
-mod random;
-
 use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use random::Random;
 use whered_ip::text::{parse4, parse4_batch_within, parse6, parse6_within};
+use whered_random::Random;
 
 /// How many texts of each family there are, and how often each reader goes over them.
 const COUNT: usize = 3_000_000;
@@ -85,11 +81,11 @@ const READERS: [Reader; 6] = [
 fn main() -> ExitCode {
     let asked: Vec<String> = std::env::args().skip(1).collect();
     let mut random = Random(31);
-    let four = Texts::new(|| Ipv4Addr::from_bits(random.next() as u32).to_string());
+    let four = Texts::new(|| Ipv4Addr::from_bits(random.next_u64() as u32).to_string());
     let six = Texts::new(|| {
         // Between three and eight groups, with zeros behind the first ones.
         let groups = 2 + random.below(6) as u32;
-        let high = u128::from(random.next()) << 64 | u128::from(random.next());
+        let high = u128::from(random.next_u64()) << 64 | u128::from(random.next_u64());
         let kept = high & !u128::MAX.checked_shr(16 * groups).unwrap_or(0);
         Ipv6Addr::from_bits(kept | u128::from(random.below(65_536))).to_string()
     });

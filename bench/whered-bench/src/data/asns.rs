@@ -5,7 +5,7 @@
 
 use super::blocks::{Block, Content, Divider, Filler, Lengths};
 use super::{Made, Scale, names, space, writer};
-use crate::random::Random;
+use crate::Random;
 use whered_mmdb::{MmdbError, StoredValue, Value, Writer};
 
 /// How many networks of lengths 8, 9, 10, ... 24 there shall be.

@@ -14,7 +14,7 @@
 //!
 //! Invariant: networks come out in address order and are disjoint. Cost: linear in their number.
 
-use crate::random::Random;
+use crate::Random;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use whered_ip::Prefix;
 use whered_mmdb::MmdbError;

@@ -8,7 +8,7 @@
 use super::blocks::{Block, Content, Divider, Filler, Lengths};
 use super::places::{COUNTRY_RECORDS, Places};
 use super::{Made, Scale, names, space, writer};
-use crate::random::Random;
+use crate::Random;
 use whered_mmdb::{MmdbError, StoredValue, Writer};
 
 /// How many networks of lengths 8, 9, 10, ... 32 there shall be: 67 % are longer than /24.

@@ -3,7 +3,7 @@
 //! Not real places: what matters is how many bytes names have, how many scripts they use, and how
 //! many of them are shared. The same stream gives the same name.
 
-use crate::random::Random;
+use crate::Random;
 use whered_mmdb::Value;
 
 /// The languages of the names, in the order in which files state them.

@@ -12,7 +12,7 @@
 //! names and coordinates are not. Countries have shares that fall off as in the real files.
 
 use super::names;
-use crate::random::Random;
+use crate::Random;
 use whered_mmdb::Value;
 
 /// ISO 3166 code and continent of each country, together four letters.

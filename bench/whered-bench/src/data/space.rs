@@ -5,7 +5,7 @@
 
 use super::Scale;
 use super::blocks::Block;
-use crate::random::Random;
+use crate::Random;
 
 /// IPv4 blocks of special use (RFC 6890) inside the /8 blocks of [`ipv4`].
 pub(super) const RESERVED4: [Block; 8] = [

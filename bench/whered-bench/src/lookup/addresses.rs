@@ -15,7 +15,7 @@
 //! starts  0               8          ...   one more than there are texts
 //! ```
 
-use crate::random::Random;
+use crate::Random;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use whered_ip::Prefix;
 use whered_mmdb::{Database, MmdbError};

@@ -19,6 +19,7 @@ use crate::engine::{Disk, Engine, EngineOptions};
 use crate::generation::setup::{Loaded, Setup};
 use crate::keyspace::{AddCondition, SetText, TextExpiry};
 use crate::tables::{Cell, ColumnSource, RowsOf, Rule, TableSource, Value};
+pub(super) use whered_random::Random;
 
 fn table(name: &str, of: RowsOf, key: &[&str], columns: &[(&str, &str)]) -> TableSource {
     let column = |(name, rule): &(&str, &str)| ColumnSource {
@@ -83,16 +84,6 @@ pub(super) fn open(disk: &SimulatedDisk, feeds: Vec<FeedSource>) -> Result<Arc<E
 
 pub(super) fn in_memory(feeds: Vec<FeedSource>) -> Arc<Engine> {
     Engine::open(options(feeds)).expect("it opens").0
-}
-
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
 }
 
 /// What one sighting says.

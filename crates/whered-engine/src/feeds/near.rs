@@ -294,15 +294,7 @@ impl PositionIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 33) % bound
-        }
-    }
+    use whered_random::Random;
 
     /// Around the date line, the equator, a town, and the ends of what a cell can hold.
     const CORNERS: [(f64, f64); 6] =

@@ -7,16 +7,7 @@ use whered_geo::Place;
 use whered_store::{ColdFile, ColdWriter, SimulatedDisk};
 
 use super::*;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-}
+use whered_random::Random;
 
 /// What a sum of places is of.
 struct Position {

@@ -299,15 +299,7 @@ impl FusedIterator for Entries<'_> {}
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, bound: u64) -> u64 {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (self.0 >> 33) % bound
-        }
-    }
+    use whered_random::Random;
 
     fn sorted(twin: &BTreeMap<Vec<u8>, f64>) -> Vec<(Vec<u8>, f64)> {
         let mut all: Vec<_> = twin.iter().map(|(member, score)| (member.clone(), *score)).collect();

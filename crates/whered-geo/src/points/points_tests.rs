@@ -7,6 +7,7 @@ use super::leaf::{Leaf, MOST_ENTRIES};
 use super::walk::Cursor;
 use super::*;
 use crate::cell::Cell;
+use whered_random::Random;
 
 impl Points {
     /// Fails unless every invariant in the header of `mod.rs` holds.
@@ -66,16 +67,6 @@ fn check<C: Node>(branch: &Arc<Branch<C>>) -> usize {
         assert_eq!(branch.counts()[index], child.count());
     }
     branch.memory_bytes()
-}
-
-/// A small generator with a fixed seed (Knuth's multiplier).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % limit
-    }
 }
 
 fn cell(bits: u64) -> Cell {

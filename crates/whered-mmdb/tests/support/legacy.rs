@@ -157,11 +157,11 @@ pub fn random_records(
 fn random_prefix(edition: LegacyEdition, random: &mut Random) -> Prefix {
     // Few first octets, so that networks lie inside each other.
     let (address, length) = if is_ipv6(edition) && random.below(4) > 0 {
-        let high = 0x2001_0db8 << 32 | u64::from(random.number() as u32) & 0xff00_ffff;
-        let bits = u128::from(high) << 64 | u128::from(random.number());
+        let high = 0x2001_0db8 << 32 | u64::from(random.next_u64() as u32) & 0xff00_ffff;
+        let bits = u128::from(high) << 64 | u128::from(random.next_u64());
         (IpAddr::V6(Ipv6Addr::from_bits(bits)), 33 + random.below(96) as u8)
     } else {
-        let bits = (8 + random.below(5) as u32) << 24 | random.number() as u32 & 0x00ff_ffff;
+        let bits = (8 + random.below(5) as u32) << 24 | random.next_u64() as u32 & 0x00ff_ffff;
         (IpAddr::V4(Ipv4Addr::from_bits(bits)), 7 + random.below(26) as u8)
     };
     Prefix::new(address, length).expect("a length that fits")

@@ -4,12 +4,12 @@ use super::compiled::{AnyPacket, Compiled, Matched};
 use super::lazy::{LazyValues, Whole, asked};
 use super::naive;
 use super::plan::{Budget, Candidate, Planner, Split, Trial, experiment};
-use super::random::Random;
 use super::rule::{Condition, Family, Field, LAZY_FIELDS, NO_RULE, Packet, Packet6, Rule, Rules};
 use super::samples::{Samples, narrowed};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
+use whered_random::Random;
 
 /// What random rules are like.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,10 @@ use super::lazy::Whole;
 use super::live::{ChangeError, Live, RuleId};
 use super::naive;
 use super::plan::{Candidate, Split, experiment};
-use super::random::Random;
 use super::rule::{Family, NO_RULE, Rule};
 use super::samples::Samples;
 use std::sync::Arc;
+use whered_random::Random;
 
 /// The list that a live ruleset should be.
 type Model = Vec<(RuleId, Rule)>;

@@ -49,7 +49,6 @@ pub mod lazy;
 mod live;
 mod naive;
 pub mod plan;
-mod random;
 mod rule;
 mod samples;
 mod simd;

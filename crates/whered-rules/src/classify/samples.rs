@@ -7,8 +7,8 @@
 //! anywhere in one of its ranges; one of ten has nothing but random fields.
 
 use super::lazy::LazyValues;
-use super::random::Random;
 use super::rule::{Condition, Family, Field, LAZY_FIELDS, Packet, Packet6, Rules};
+use whered_random::Random;
 
 /// Draws packets for a ruleset.
 #[derive(Clone, Debug)]

@@ -26,6 +26,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use whered_random::Random;
+
 use super::{BLOCK_BYTES, Storage, StorageFile};
 
 const SECTOR_BYTES: usize = 512;
@@ -53,7 +55,7 @@ pub struct SimulatedDisk {
 
 #[derive(Default)]
 struct State {
-    random: u64,
+    random: Random,
     files: Vec<FileState>,
     names: BTreeMap<String, usize>,
     durable_names: BTreeMap<String, usize>,
@@ -84,7 +86,7 @@ impl SimulatedDisk {
     /// An empty disk without limits.
     #[must_use]
     pub fn new(seed: u64) -> SimulatedDisk {
-        SimulatedDisk::of(State { random: seed, ..State::default() })
+        SimulatedDisk::of(State { random: Random(seed), ..State::default() })
     }
 
     fn of(state: State) -> SimulatedDisk {
@@ -109,7 +111,7 @@ impl SimulatedDisk {
     #[must_use]
     pub fn crash(&self, seed: u64) -> SimulatedDisk {
         let state = self.lock();
-        let mut random = seed;
+        let mut random = Random(seed);
         let names = state.names_after_crash(&mut random);
         let files = state.files.iter().map(|file| file.after_crash(&mut random)).collect();
         let disk = SimulatedDisk::of(State {
@@ -231,10 +233,10 @@ impl State {
         files.into_iter().map(|file| self.files[file].current.len() as u64).sum()
     }
 
-    fn names_after_crash(&self, random: &mut u64) -> BTreeMap<String, usize> {
+    fn names_after_crash(&self, random: &mut Random) -> BTreeMap<String, usize> {
         let mut names = self.durable_names.clone();
         for change in &self.name_changes {
-            if next(random).is_multiple_of(2) {
+            if random.next_u64().is_multiple_of(2) {
                 change.apply(&mut names);
             }
         }
@@ -309,17 +311,20 @@ impl NameChange {
 }
 
 impl FileState {
-    fn after_crash(&self, random: &mut u64) -> FileState {
+    fn after_crash(&self, random: &mut Random) -> FileState {
         let mut bytes = self.durable.clone();
         let grown = (self.current.len() - bytes.len()) as u64;
         if grown > 0 {
-            let kept =
-                if next(random).is_multiple_of(2) { grown } else { next(random) % (grown + 1) };
+            let kept = if random.next_u64().is_multiple_of(2) {
+                grown
+            } else {
+                random.next_u64() % (grown + 1)
+            };
             bytes.resize(bytes.len() + kept as usize, 0);
         }
         for (&sector, contents) in &self.dirty {
             let range = sector_range(sector, bytes.len());
-            let choice = next(random) as usize % (contents.len() + 1);
+            let choice = random.next_u64() as usize % (contents.len() + 1);
             if let Some(content) = contents.get(choice) {
                 let length = range.len().min(content.len());
                 bytes[range][..length].copy_from_slice(&content[..length]);
@@ -349,14 +354,6 @@ fn own_name<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
 fn sector_range(sector: usize, length: usize) -> std::ops::Range<usize> {
     let start = (sector * SECTOR_BYTES).min(length);
     start..(start + SECTOR_BYTES).min(length)
-}
-
-/// The next number of a splitmix64 generator.
-fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 impl Storage for SimulatedDisk {
@@ -449,7 +446,7 @@ impl Storage for SimulatedDisk {
     }
 
     fn random(&self) -> u64 {
-        next(&mut self.lock().random)
+        self.lock().random.next_u64()
     }
 }
 

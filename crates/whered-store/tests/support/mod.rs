@@ -5,34 +5,13 @@ pub(crate) mod keeper;
 
 use std::sync::Arc;
 
+pub(crate) use whered_random::Random;
 use whered_store::{
     JournalCore, JournalOptions, RecoveryReport, SimulatedDisk, StoreError, SyncPolicy, Wanted,
 };
 
 /// Kind and payload of each entry, in order.
 pub(crate) type Entries = Vec<(u16, Vec<u8>)>;
-
-/// A splitmix64 generator.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    /// True once in `n` times.
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 /// The smallest segments, and no memory of a full disk.
 pub(crate) fn small_options() -> JournalOptions {

@@ -6,19 +6,10 @@ use super::*;
 use crate::points::hash::Key;
 use crate::points::members::Members;
 use crate::points::number::number;
+use whered_random::Random;
 
 /// The twin: a map, which needs no order of entries to say what a batch makes of it.
 type Twin = BTreeMap<Vec<u8>, u64>;
-
-/// A small generator with a fixed seed (Knuth's multiplier).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.0 >> 33) % limit
-    }
-}
 
 /// What a batch is made of.
 #[derive(Clone, Copy)]
