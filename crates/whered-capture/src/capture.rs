@@ -43,7 +43,7 @@ pub struct Capture<R> {
     is_over: bool,
 }
 
-/// What every format works on.
+/// The input that every format reads.
 pub(crate) struct Context<R> {
     pub(crate) source: Source<R>,
     pub(crate) interfaces: Interfaces,

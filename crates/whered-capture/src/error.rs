@@ -115,13 +115,13 @@ impl CaptureError {
         }
     }
 
-    /// What was found.
+    /// The text that was found.
     #[must_use]
     pub fn found(&self) -> &str {
         &self.inner.found
     }
 
-    /// What is allowed there.
+    /// The text that is allowed there.
     #[must_use]
     pub fn allowed(&self) -> &str {
         &self.inner.allowed

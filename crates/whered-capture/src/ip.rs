@@ -49,7 +49,7 @@ pub(crate) fn read(network: Network, data: &[u8], record: &mut PacketRecord) -> 
     }
 }
 
-/// What is left of a packet: what was captured, and how much its header declares.
+/// The rest of a packet: its captured bytes, and how many its header declares.
 #[derive(Clone, Copy)]
 struct Rest<'a> {
     captured: &'a [u8],

@@ -26,7 +26,7 @@ pub(crate) enum LinkType {
     Cooked2,
 }
 
-/// What the link layer says of the bytes behind it.
+/// The protocol of the bytes behind the link layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Network {
     Ipv4,
@@ -51,7 +51,7 @@ pub(crate) struct Packet<'a> {
 }
 
 impl LinkType {
-    /// What is allowed, for messages.
+    /// The allowed values, for messages.
     pub(crate) const ALLOWED: &'static str = "link type 0 (null), 1 (Ethernet), 12, 14, 101, 228 \
          or 229 (raw IP), 108 (loop), 113 or 276 (Linux cooked)";
 

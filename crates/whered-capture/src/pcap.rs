@@ -24,7 +24,7 @@ use crate::totals::Skip;
 
 const HEAD_SIZE: usize = 24;
 
-/// What the first four bytes tell.
+/// The meaning of the first four bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Magic {
     order: ByteOrder,

@@ -79,7 +79,7 @@ struct PacketBlock<'a> {
     options: &'a [u8],
 }
 
-/// What is wrong with a body: the kind, what was found, what is allowed.
+/// A fault of a body: the kind, the text that was found, the text that is allowed.
 struct Fault(ErrorKind, String, &'static str);
 
 fn malformed(found: impl Into<String>, allowed: &'static str) -> Fault {

@@ -1,4 +1,4 @@
-//! What a capture yields: a packet or a flow, as far as its source tells.
+//! An item of a capture: a packet or a flow, as far as its source describes it.
 //!
 //! Not for: bytes on the wire, nor for conditions and verdicts. `None` always means that the source
 //! does not say, or that the packet has no such field.
@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use crate::interfaces::Interface;
 
-/// What connection tracking would say of a packet or flow.
+/// The state that connection tracking would have for a packet or flow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ConnectionState {
     /// It belongs to no connection and cannot start one.
@@ -78,7 +78,7 @@ pub struct PacketRecord {
     pub tcp_flags: Option<u8>,
     /// The six bits of the DSCP field.
     pub dscp: Option<u8>,
-    /// What a log or a table says of its connection; packets of a capture have none.
+    /// The state of the connection in a log or a table; packets of a capture have none.
     pub state: Option<ConnectionState>,
     /// The interface it came in by; [`crate::Capture::interface_name`] has the name.
     pub input: Option<Interface>,

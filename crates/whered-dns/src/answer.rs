@@ -48,14 +48,14 @@ pub struct Client {
 pub struct Choice {
     answers: [u16; ANSWERS_MAX],
     count: u8,
-    /// What is done beside or instead of answering.
+    /// The action next to or instead of an answer.
     pub verdict: ChoiceVerdict,
     /// For how long a prefix of the client the choice holds; told to the resolver when ECS asked,
     /// as long as the prefix that it has told at most.
     pub scope_length_bits: u8,
 }
 
-/// What becomes of a query at a pool's owner.
+/// The verdict on a query at a pool's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChoiceVerdict {
     /// It is answered by what was chosen; nothing: NODATA.
@@ -116,7 +116,7 @@ impl Choice {
     }
 }
 
-/// Who chooses among the answers of pools for whole batches.
+/// Prefetches the choices among pools' answers for a whole batch.
 pub trait Chooser: fmt::Debug {
     /// Tells, before, which pools a batch will ask for which clients, so that they can wait for
     /// memory together. Whatever is done then changes no choice.
@@ -132,27 +132,28 @@ pub enum Transport {
     Tcp,
 }
 
-/// What is known of a query beside its bytes.
+/// The context of a query.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     /// How the query came.
     pub transport: Transport,
-    /// Who sent it: the client for pools when ECS tells none.
+    /// The sender: the client for pools when ECS has none.
     pub source: IpAddr,
     /// The server's own limit for UDP replies in bytes, usually 1232.
     pub udp_size_max: u16,
-    /// What NSID (RFC 5001) and `id.server.` and `hostname.bind.` in CHAOS are answered with; empty
+    /// The answer to NSID (RFC 5001) and to `id.server.` and `hostname.bind.` in CHAOS; empty
     /// or above 128 bytes: not answered.
     pub server_id: &'a [u8],
-    /// What `version.server.` and `version.bind.` in CHAOS are answered with; as `server_id`.
+    /// The answer to `version.server.` and `version.bind.` in CHAOS; as `server_id`.
     pub version: &'a [u8],
-    /// What cookies are made with (RFC 7873); none: they are ignored.
+    /// The secrets of cookies (RFC 7873); without them, cookies are ignored.
     pub cookies: Option<&'a CookieSecrets>,
     /// Unix time, which only cookies and challenges need.
     pub now_seconds: u32,
-    /// Who knows the addresses of reversed zones; none: such zones have their own records only.
+    /// The source of addresses of reversed zones; without it, such zones have their own records
+    /// only.
     pub synthesise: Option<&'a dyn Synthesise>,
-    /// Who chooses among pools' answers, to be told what a batch will ask for; none: nobody is told.
+    /// Receives what a batch will ask of pools, before it does; `None` if no one prefetches.
     pub chooser: Option<&'a dyn Chooser>,
     /// Tokens at names of ACME challenges.
     pub challenges: Option<&'a Challenges>,
@@ -177,7 +178,7 @@ impl Context<'_> {
     }
 }
 
-/// What became of a query.
+/// The outcome of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// The reply is to be sent.
@@ -199,8 +200,8 @@ pub enum Outcome {
 }
 
 /// Answers one query. `reply` is cleared and filled; `choose` is called with the index of the pool
-/// for A and AAAA at a pool's owner, and for what else the pool answers; only an alias that leads to
-/// another pool makes it twice.
+/// for A and AAAA at a pool's owner, and for what else the pool answers; only an alias that leads
+/// to another pool makes it twice.
 ///
 /// ```
 /// use whered_dns::{Choice, Context, Rcode, RecordType, Transport, Zone, Zones, answer, message};
@@ -285,7 +286,7 @@ pub(crate) fn answer_request(
     (size, Outcome::Answered { rcode, question_type, pool, zone, has_cookie })
 }
 
-/// What the reply's OPT says, and whether the client showed a good cookie.
+/// The options of the reply's OPT, and whether the client sent a good cookie.
 #[inline]
 fn options<'a>(request: &Request<'_>, context: &Context<'a>) -> (Options<'a>, bool) {
     let mut options = Options { server_id: context.server_id, cookie: None };

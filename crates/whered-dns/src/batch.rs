@@ -13,9 +13,9 @@
 //! ```
 //!
 //! The stages pass one array of [`Slot`]s, one for each query. A slot of a zone and a node are two
-//! dependent reads of memory, of about 100 ns each; a batch of 32 waits for each stage once. Small zones
-//! stay in the cache and skip the prefetches.
-//! Concurrency: one [`Workspace`] for each thread. Cost: no allocation.
+//! dependent reads of memory, of about 100 ns each; a batch of 32 waits for each stage once. Small
+//! zones stay in the cache and skip the prefetches. Concurrency: one [`Workspace`] for each thread.
+//! Cost: no allocation.
 #![deny(clippy::indexing_slicing)]
 
 use std::net::{IpAddr, Ipv4Addr};
@@ -43,8 +43,9 @@ pub struct Query<'a> {
 
 /// Receives a batch's answers.
 pub trait Answers {
-    /// The buffer for the answer to query `index`, the same at each call. An answer that does not fit is
-    /// truncated (TC) as for a client with a small limit; below 600 bytes the question may be cut as well.
+    /// The buffer for the answer to query `index`, the same at each call. An answer that does not
+    /// fit is truncated (TC) as for a client with a small limit; below 600 bytes the question may
+    /// be cut as well.
     fn room(&mut self, index: usize) -> &mut [u8];
 
     /// Reports query `index`: the first `size_bytes` of its buffer are sent, if any.
@@ -86,8 +87,8 @@ impl std::fmt::Debug for Workspace {
     }
 }
 
-/// Answers queries as [`answer`](crate::answer) answers each of them. The source of each query replaces that
-/// of the context. `now_millis` is any monotonic clock, for the rate limit.
+/// Answers queries as [`answer`](crate::answer) answers each of them. The source of each query
+/// replaces that of the context. `now_millis` is any monotonic clock, for the rate limit.
 ///
 /// ```
 /// use std::net::IpAddr;
@@ -286,7 +287,7 @@ impl Limited<'_> {
         }
     }
 
-    /// What counts as one subject for the limit: the name that exists, or the zone of one that does not.
+    /// The subject that the limit counts: a name that exists, or the zone of one that does not.
     fn subject(&self, name: &LowerName) -> u64 {
         match self.outcome {
             Outcome::Answered { rcode, zone: Some(zone), .. } if rcode.0 != 0 => {
@@ -311,8 +312,8 @@ impl Limited<'_> {
     }
 }
 
-/// Prefetches nodes and glue of large zones, in two stages over the whole batch. `find_zones` prefetched
-/// the zones' slots.
+/// Prefetches nodes and glue of large zones, in two stages over the whole batch. `find_zones`
+/// prefetched the zones' slots.
 fn prefetch_nodes(zones: &Zones, slots: &[Slot], names: &[LowerName]) {
     let mut nodes: [Option<(&Zone, NodeRef)>; BATCH_SIZE] = [None; BATCH_SIZE];
     for ((slot, name), node) in slots.iter().zip(names).zip(&mut nodes) {
@@ -375,8 +376,8 @@ fn prefetch_choices(
     }
 }
 
-/// The client subnet if it is the first option of an OPT record at this offset, as resolvers send it. A
-/// query with another layout gets its answer without the prefetch.
+/// The client subnet if it is the first option of an OPT record at this offset, as resolvers send
+/// it. A query with another layout gets its answer without the prefetch.
 #[inline]
 fn subnet_at(query: &[u8], offset: usize) -> Option<IpAddr> {
     let (opt, rest) = query.get(offset..)?.split_first_chunk::<11>()?;

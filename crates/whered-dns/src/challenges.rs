@@ -6,11 +6,10 @@
 //! _acme-challenge.www.example.com.  (lower case, wire form)  ─> [(token, end)], newest last
 //! ```
 //!
-//! Invariants: a name that is here has at least one token; there are at most
-//! [`CHALLENGES_MAX`] in all.
-//! Concurrency: immutable for readers; a change makes a new one. Cost: a search among the names, which
-//! only questions that begin with the label pay; names that are missing from their zone pay a look at
-//! every name here.
+//! Invariants: a name that is here has at least one token; there are at most [`CHALLENGES_MAX`] in
+//! all. Concurrency: immutable for readers; a change makes a new one. Cost: a search among the
+//! names, which only questions that begin with the label pay; names that are missing from their
+//! zone pay a look at every name here.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,9 @@
 //! The fast path: nearly all queries, from bytes to bytes in one straight line.
 //!
-//! For: one question of class IN with no OPT or an empty one, answered by one RRset. That is the requested
-//! RRset, the servers of a delegation without glue, the SOA of a negative answer, or the one address that
-//! a blocklist gives.
-//! Not for: anything else; [`FastQuery::parse`] and [`FastQuery::answer`] return `None` and `answer.rs`
-//! answers.
+//! For: one question of class IN with no OPT or an empty one, answered by one RRset. That is the
+//! requested RRset, the servers of a delegation without glue, the SOA of a negative answer, or the
+//! one address that a blocklist gives. Not for: anything else; [`FastQuery::parse`] and
+//! [`FastQuery::answer`] return `None` and `answer.rs` answers.
 //!
 //! ```text
 //! query  [ header | name, type, class           | OPT ]
@@ -51,7 +50,8 @@ struct Content<'z> {
 }
 
 impl<'q> FastQuery<'q> {
-    /// Parses a query whose question's name has `name_length` bytes; `None` if it needs the slow path.
+    /// Parses a query whose question's name has `name_length` bytes; `None` if it needs the slow
+    /// path.
     #[inline(always)]
     pub(crate) fn parse(query: &'q [u8], name_length: usize) -> Option<FastQuery<'q>> {
         let (head, rest) = query.split_at_checked(HEADER_SIZE + name_length + 4)?;
@@ -72,8 +72,8 @@ impl<'q> FastQuery<'q> {
         (!is_slow).then_some(FastQuery { head, record_type, edns_size, dnssec_ok })
     }
 
-    /// Answers for a name that was found at `located`. Returns `None` and writes nothing if the answer needs
-    /// the slow path.
+    /// Answers for a name that was found at `located`. Returns `None` and writes nothing if the
+    /// answer needs the slow path.
     #[inline(always)]
     pub(crate) fn answer(
         &self,
@@ -83,7 +83,8 @@ impl<'q> FastQuery<'q> {
         context: &Context<'_>,
         room: &mut [u8],
     ) -> Option<(usize, Outcome)> {
-        // A token of an ACME challenge may be next to the zone's own records, or where it has no name.
+        // A token of an ACME challenge may be next to the zone's own records, or where it has no
+        // name.
         if context.challenges.is_some() {
             return None;
         }
@@ -125,8 +126,8 @@ impl<'q> FastQuery<'q> {
         Some((size, outcome))
     }
 
-    /// The content for an address in a reversed zone without records of its own there. It is the record that
-    /// the caller gives, written into `record`, or the SOA.
+    /// The content for an address in a reversed zone without records of its own there. It is the
+    /// record that the caller gives, written into `record`, or the SOA.
     #[inline(never)]
     fn reversed_content<'z>(
         &self,

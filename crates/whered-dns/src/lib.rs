@@ -2,8 +2,8 @@
 //! the same for many at once: [`answer_batch`].
 //!
 //! Not for: sockets, files, clocks, and where a place comes from. Files are bytes handed in
-//! (`$INCLUDE` is a callback); which of a pool's answers a client gets is the caller's `choose`, and
-//! what stands at a zone's reversed addresses is the caller's [`Synthesise`].
+//! (`$INCLUDE` is a callback); which of a pool's answers a client gets is the caller's `choose`,
+//! and what stands at a zone's reversed addresses is the caller's [`Synthesise`].
 //!
 //! ```text
 //! master file ─► Zone ┐

@@ -19,7 +19,7 @@ use crate::answer::Outcome;
 
 const TABLE_SIZE: usize = 1 << 16;
 
-/// What is allowed.
+/// The message lists the allowed words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
     /// Alike answers a second to one network; bursts of as many again pass. At least 1.
@@ -47,7 +47,7 @@ impl Default for RateLimit {
     }
 }
 
-/// What is to be done with an answer.
+/// The verdict on an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Send,

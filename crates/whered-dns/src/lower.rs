@@ -19,7 +19,7 @@ use crate::name::{NAME_SIZE_MAX, Name};
 const LABEL_COUNT_MAX: usize = 127;
 /// How many bytes are lowered at a time: what the least of processors has in one register.
 const STEP: usize = 16;
-/// What most names are not longer than.
+/// The length that most names do not exceed.
 const STEPS: usize = 2 * STEP;
 /// Room for whole steps and words behind the longest name.
 const BYTES_SIZE: usize = (NAME_SIZE_MAX + 9).next_multiple_of(STEP);

@@ -65,7 +65,7 @@ pub struct Record {
     pub data: Vec<u8>,
 }
 
-/// What an OPT record says.
+/// The content of an OPT record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edns {
     /// The UDP size in bytes.
@@ -80,7 +80,7 @@ pub struct Edns {
     pub options: Vec<(u16, Vec<u8>)>,
 }
 
-/// What the client subnet option says (RFC 7871).
+/// The client subnet option (RFC 7871).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientSubnet {
     /// 1 for IPv4, 2 for IPv6.

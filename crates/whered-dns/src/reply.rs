@@ -42,7 +42,7 @@ pub(crate) enum Section {
 /// Where an rrset's names stand in the reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Names {
-    /// What stands as its owner.
+    /// The name of its owner.
     pub(crate) owner: usize,
     /// Its zone's origin.
     pub(crate) origin: usize,
@@ -50,7 +50,7 @@ pub(crate) struct Names {
     pub(crate) owner_length: usize,
 }
 
-/// What OPT says beside the response code.
+/// The fields of OPT other than the response code.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Options<'a> {
     pub(crate) server_id: &'a [u8],
@@ -161,7 +161,8 @@ impl<'r, 'q> Reply<'r, 'q> {
         }
     }
 
-    /// Appends an rrset to the additional section if there is room for it: it is not missed otherwise.
+    /// Appends an rrset to the additional section if there is room for it: it is not missed
+    /// otherwise.
     pub(crate) fn put_if_room(&mut self, rrset: &Rrset<'_>, names: Names) {
         if self.at + rrset.wire.len() <= self.size_max {
             self.put(Section::Additional, rrset, names);

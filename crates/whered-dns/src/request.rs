@@ -44,7 +44,7 @@ impl Header {
     }
 }
 
-/// What the query's OPT record says (RFC 6891).
+/// The query's OPT record (RFC 6891).
 #[derive(Debug)]
 pub(crate) struct Edns<'q> {
     pub(crate) size: u16,
@@ -71,14 +71,14 @@ pub(crate) struct Request<'q> {
     pub(crate) header: Header,
     pub(crate) question: Option<Question<'q>>,
     pub(crate) edns: Option<Edns<'q>>,
-    /// What the reply says of a query that cannot be answered.
+    /// The reply's code for a query that cannot be answered.
     pub(crate) fault: Option<Rcode>,
     /// Without it nothing is to be sent.
     pub(crate) is_answerable: bool,
 }
 
 impl<'q> Request<'q> {
-    /// What is read into.
+    /// The buffer of reads.
     pub(crate) const EMPTY: Request<'static> = Request {
         header: Header { id: 0, flags: 0, counts: [0; 4] },
         question: None,
@@ -239,7 +239,7 @@ impl<'q> Record<'q> {
     }
 }
 
-/// What is still to be read.
+/// The bytes that are still to be read.
 struct Bytes<'q> {
     rest: &'q [u8],
 }

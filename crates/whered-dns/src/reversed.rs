@@ -40,7 +40,7 @@ pub trait Synthesise: fmt::Debug {
     }
 }
 
-/// What is at an address.
+/// The places of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Synthesised {
     /// Nothing: the name does not exist.
@@ -56,7 +56,7 @@ pub enum Synthesised {
     Failed,
 }
 
-/// What the labels below an apex say.
+/// The meaning of the labels below an apex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reversed {
     /// The address, when it is whole.

@@ -1,4 +1,5 @@
-//! Batches: the same answers as one by one, in any mix, from zones that fit a cache and that do not.
+//! Batches: the same answers as one by one, in any mix, from zones that fit a cache and that do
+//! not.
 #![allow(clippy::unwrap_used, reason = "a failed step of a test is a failed test")]
 
 mod harness;

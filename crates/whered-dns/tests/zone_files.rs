@@ -151,8 +151,8 @@ fn duplicates_are_dropped_and_one_ttl_is_served_and_both_are_told() {
     );
 }
 
-/// A zone as `dnssec-signzone` writes it: RRSIGs have the TTLs of what they sign, NSEC3 has names of its
-/// own.
+/// A zone as `dnssec-signzone` writes it: RRSIGs have the TTLs of what they sign, NSEC3 has names
+/// of its own.
 const SIGNED: &str = "@ DNSKEY 257 3 13 AAAA\n@ CDS 1 13 2 0a0b\n@ CDNSKEY 257 3 13 AAAA\n\
     @ NSEC3PARAM 1 0 0 -\n@ ZONEMD 1 1 1 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n\
     @ RRSIG SOA 13 2 60 20300101000000 20200101000000 1 @ AAAA\n\

@@ -19,9 +19,9 @@ use crate::source::FieldKind;
 use crate::upload::{ITEM_COUNT_MAX, TEXT_SIZE_MAX_BYTES, shown};
 use crate::value::{TimeFault, integer, number, time_millis};
 
-/// Why a record is refused: two words, which a function gives in registers. A larger one would lie in memory, and what
-/// may stand in its place, too; and what is written there in parts and read as a whole waits for
-/// all stores before it, those to memory that another processor has had.
+/// Why a record is refused: two words, which a function gives in registers. A larger one would lie
+/// in memory, and what may stand in its place, too; and what is written there in parts and read as
+/// a whole waits for all stores before it, those to memory that another processor has had.
 type Reason = Box<str>;
 
 /// The texts of an item: its key and its count.
@@ -34,8 +34,8 @@ pub(crate) struct Texts<'a> {
     pub(crate) slots: Vec<Option<&'a [u8]>>,
     /// Key and count of each item.
     pub(crate) items: Vec<ItemTexts<'a>>,
-    /// The number of the shape that wrote last: it writes all of its slots again, and the others hold what
-    /// records have in common.
+    /// The number of the shape that wrote last: it writes all of its slots again, and the others
+    /// hold what records have in common.
     pub(crate) shape: Option<u32>,
 }
 

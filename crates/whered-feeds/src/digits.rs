@@ -1,7 +1,7 @@
 //! Up to sixteen decimal digits at once.
 //!
-//! For: the numbers and times of quick scanners. Not for: what else a number may be; `value.rs` leaves
-//! that to the standard library.
+//! For: the numbers and times of quick scanners. Not for: what else a number may be; `value.rs`
+//! leaves that to the standard library.
 //!
 //! ```text
 //! text            1 2 . 3 4 5 6 7                   its last character is the word's highest byte
@@ -9,9 +9,9 @@
 //! without point   0 0 0 0 0 0 0 0 0 1 2 3 4 5 6 7   those before it go one byte up
 //! pairs, fours, eights: a multiplication for each step
 //! ```
-//! Most coordinates have their point among the last eight of eight or more characters; what is before it and
-//! behind it are then two numbers of eight digits (`degrees`). No loop over the digits, and no branch that
-//! depends on how many there are, from eight on.
+//! Most coordinates have their point among the last eight of eight or more characters; what is
+//! before it and behind it are then two numbers of eight digits (`degrees`). No loop over the
+//! digits, and no branch that depends on how many there are, from eight on.
 
 /// How many digits are read at most.
 const DIGITS_MAX: usize = 16;
@@ -23,16 +23,16 @@ const TENS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_00
 /// A point in a word whose digits are 0 to 9.
 const POINT: u8 = b'.' ^ ZERO;
 
-/// Sixteen characters less `'0'`, the first one in the lowest byte: those that are there are the last
-/// ones.
+/// Sixteen characters less `'0'`, the first one in the lowest byte: those that are there are the
+/// last ones.
 #[derive(Clone, Copy, Debug)]
 struct Digits {
     first: u64,
     last: u64,
 }
 
-/// A number as its digits without the point, and how many of them follow it. `None`: it is empty, too
-/// long, or has anything else than digits and one point.
+/// A number as its digits without the point, and how many of them follow it. `None`: it is empty,
+/// too long, or has anything else than digits and one point.
 #[inline]
 pub(crate) fn decimal(text: &[u8]) -> Option<(u64, usize)> {
     if text.len() == 1 {
@@ -50,8 +50,9 @@ pub(crate) fn decimal(text: &[u8]) -> Option<(u64, usize)> {
     Some((digits.number()?, scale))
 }
 
-/// Parses the form of most coordinates: at least eight characters, up to eight before a point and one to
-/// seven behind it, with at most 15 digits. `None` for other forms, which [`decimal`] parses.
+/// Parses the form of most coordinates: at least eight characters, up to eight before a point and
+/// one to seven behind it, with at most 15 digits. `None` for other forms, which [`decimal`]
+/// parses.
 #[inline]
 pub(crate) fn degrees(text: &[u8]) -> Option<(u64, usize)> {
     let [first, last] = ends(text)?;
@@ -86,7 +87,8 @@ fn ends(text: &[u8]) -> Option<[u64; 2]> {
     Some(ends.map(|part| u64::from_le_bytes(*part) ^ (ONES * u64::from(ZERO))))
 }
 
-/// The highest bits of bytes that are a point: the lowest one is right, and a second point is no digit.
+/// The highest bits of bytes that are a point: the lowest one is right, and a second point is no
+/// digit.
 #[inline]
 fn points(word: u64) -> u64 {
     let other = word ^ (ONES * u64::from(POINT));
@@ -142,7 +144,8 @@ impl Digits {
     }
 }
 
-/// The number of eight digits: Lemire, Parsing series of integers with SIMD (2022), has the same steps.
+/// The number of eight digits: Lemire, Parsing series of integers with SIMD (2022), has the same
+/// steps.
 #[inline]
 fn eight(digits: u64) -> u64 {
     const FOURS: u64 = 0x0000_00ff_0000_00ff;

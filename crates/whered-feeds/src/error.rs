@@ -30,13 +30,13 @@ impl MappingError {
         &self.key
     }
 
-    /// What was found there.
+    /// The text that was found there.
     #[must_use]
     pub fn found(&self) -> &str {
         &self.found
     }
 
-    /// What is allowed there.
+    /// The text that is allowed there.
     #[must_use]
     pub fn allowed(&self) -> &str {
         &self.allowed
@@ -51,7 +51,7 @@ impl fmt::Display for MappingError {
 
 impl std::error::Error for MappingError {}
 
-/// What ends a scan, or refuses an upload before it is spooled.
+/// A fault that ends a scan, or refuses an upload before it is spooled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UploadError {
     kind: UploadErrorKind,
@@ -104,7 +104,7 @@ impl UploadError {
         self.offset_bytes
     }
 
-    /// What is wrong, without the place.
+    /// The fault, without its location.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

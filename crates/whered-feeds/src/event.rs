@@ -1,7 +1,8 @@
-//! What a scan hands out: records, their values and items, and what was counted.
+//! The output of a scan: records, their values and items, and totals.
 //!
-//! For: callers that consolidate or store records. Everything borrows from the upload or from the scan's own
-//! scratch memory and is gone when the call returns. Not for: keeping; copy what you keep.
+//! For: callers that consolidate or store records. Everything borrows from the upload or from the
+//! scan's own scratch memory and is gone when the call returns. Not for: keeping; copy what you
+//! keep.
 
 use whered_geo::Place;
 
@@ -10,7 +11,7 @@ use whered_geo::Place;
 pub struct Record<'a> {
     /// Where the record begins in the decompressed upload.
     pub offset_bytes: u64,
-    /// Whose event it is: UTF-8, not empty.
+    /// The event's member: UTF-8, not empty.
     pub member: &'a [u8],
     /// Where it was; always there if the mapping has a place, else never.
     pub place: Option<Place>,
@@ -38,13 +39,13 @@ pub enum Value<'a> {
 /// One element of a list, such as one kind of loot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item<'a> {
-    /// What it is: UTF-8, not empty.
+    /// The item's key: UTF-8, not empty.
     pub key: &'a [u8],
     /// How many; 1 if the mapping has no count or the element does not say.
     pub count: i64,
 }
 
-/// Who is told about the records of a scan.
+/// Receives the records of a scan.
 pub trait Events {
     /// A record that is whole and right.
     fn record(&mut self, record: &Record<'_>);
@@ -53,7 +54,7 @@ pub trait Events {
     fn reject(&mut self, offset_bytes: u64, reason: &str);
 }
 
-/// What a scan has seen.
+/// The totals of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Records that were handed out.

@@ -1,7 +1,7 @@
 //! A compiled mapping: every path is a slot, and every role is a list of slots.
 //!
-//! For: [`Mapping::scan`], and callers that need to know which fields records will have. Not for: how the
-//! formats are read (`xml`, `json`, `rows`), nor what texts mean (`assemble.rs`).
+//! For: [`Mapping::scan`], and callers that need to know which fields records will have. Not for:
+//! how the formats are read (`xml`, `json`, `rows`), nor what texts mean (`assemble.rs`).
 //!
 //! ```text
 //! paths   @object   @x   @y   @t   @level         a path that is written twice has one slot
@@ -21,7 +21,7 @@ use crate::xml::XmlPaths;
 use crate::zone::Zone;
 use crate::{json, rows, upload, xml};
 
-/// What reads uploads of one feed. Made by [`MappingSource::compile`].
+/// Reads uploads of one feed. Made by [`MappingSource::compile`].
 #[derive(Clone, Debug)]
 pub struct Mapping {
     pub(crate) format: Format,
@@ -101,7 +101,7 @@ impl Slots {
     }
 }
 
-/// What a path of a format looks like, for error messages.
+/// The form of a format's paths, for error messages.
 pub(crate) fn path_help(format: Format) -> &'static str {
     match format {
         Format::Xml | Format::Gpx => {
@@ -235,7 +235,7 @@ impl Mapping {
     }
 }
 
-/// What GPX names, where the configuration leaves it out.
+/// Fills in the names of GPX that the configuration leaves out.
 fn fill_gpx(source: &mut MappingSource) {
     if source.record.is_empty() {
         source.record = "gpx/wpt|gpx/rte/rtept|gpx/trk/trkseg/trkpt".to_owned();

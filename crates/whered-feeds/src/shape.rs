@@ -155,9 +155,9 @@ impl Shapes {
         self.shapes.is_empty()
     }
 
-    /// Reads the record at the beginning of `rest`, if it has a known shape: its texts, and how long it is.
-    /// `base` is what slots hold that are not part of the record. `texts` are new ones, or those of the last
-    /// call with the same base.
+    /// Reads the record at the beginning of `rest`, if it has a known shape: its texts, and how
+    /// long it is. `base` is what slots hold that are not part of the record. `texts` are new ones,
+    /// or those of the last call with the same base.
     #[inline]
     pub(crate) fn read<'a>(
         &mut self,
@@ -325,8 +325,8 @@ impl Steps {
         steps.are_sure().then_some(steps)
     }
 
-    /// Whether what ends a value is the first byte of the markup behind it: then a value that something
-    /// else has ended does not fit.
+    /// Whether what ends a value is the first byte of the markup behind it: then a value that
+    /// something else has ended does not fit.
     fn are_sure(&self) -> bool {
         let behind = self.steps.iter().skip(1).map(|step| &step.before).chain([&self.end]);
         self.steps.iter().zip(behind).all(|(step, behind)| match step.form {
@@ -396,7 +396,8 @@ impl Literal {
 }
 
 impl Kind {
-    /// What ends such a text comes first, then what a library must look at; numbers and words end otherwise.
+    /// What ends such a text comes first, then what a library must look at; numbers and words end
+    /// otherwise.
     fn form(self) -> Form {
         let is_trimmed = self == Kind::Element;
         let text =

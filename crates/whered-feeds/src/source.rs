@@ -57,7 +57,7 @@ impl Format {
     }
 }
 
-/// What a field holds.
+/// The kind of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FieldKind {
     /// A whole number of 64 bits with a sign.
@@ -97,12 +97,12 @@ impl FieldKind {
 /// header row, or numbers from 1 (`#1`), which mean that there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MappingSource {
-    /// What the uploads are.
+    /// The format of the uploads.
     pub format: Format,
     /// XML: the path of a record's element from the root, as `upload/sighting`. GPX may leave it
     /// empty: all points. Empty in the other formats, where each line is a record.
     pub record: String,
-    /// Whose record it is. GPX may leave it empty: the name of the point, route or track.
+    /// The record's member. GPX may leave it empty: the name of the point, route or track.
     pub member: String,
     /// Degrees east; together with `latitude`.
     pub longitude: Option<String>,
@@ -129,7 +129,7 @@ pub struct MappingSource {
 pub struct ItemsSource {
     /// XML: the path of an element below the record's. NDJSON: the path of an array.
     pub each: String,
-    /// What the element is, by a path within it.
+    /// The item's key, by a path within the element.
     pub key: String,
     /// How many it stands for, by a path within it; without one, each is 1.
     pub count: Option<String>,

@@ -66,8 +66,8 @@ impl StopBytes {
         self.find_by_sums(word)
     }
 
-    /// By subtraction: `(x - 1) & !x` sets the high bit of the lowest zero byte of `x`. It may set wrong
-    /// bits above that one, but only the lowest set bit counts.
+    /// By subtraction: `(x - 1) & !x` sets the high bit of the lowest zero byte of `x`. It may set
+    /// wrong bits above that one, but only the lowest set bit counts.
     #[cfg(any(test, not(target_arch = "x86_64")))]
     #[inline]
     fn find_by_sums(&self, word: &[u8; WORD_BYTES]) -> Option<usize> {

@@ -47,7 +47,7 @@ impl Events for Seen {
     }
 }
 
-/// What the quick scan says.
+/// The result of the quick scan.
 pub(crate) fn seen(mapping: &Mapping, upload: &[u8]) -> Seen {
     let mut seen = Seen::default();
     let result = mapping.scan(upload, &mut seen);
@@ -69,7 +69,7 @@ fn finish(seen: &mut Seen, result: Result<crate::Totals, UploadError>, upload: &
     }
 }
 
-/// What both scans say.
+/// The result of both scans.
 #[track_caller]
 pub(crate) fn both(mapping: &Mapping, upload: &[u8]) -> String {
     let quick = seen(mapping, upload);

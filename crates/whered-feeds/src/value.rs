@@ -23,7 +23,7 @@ const MILLIS_FROM: i64 = 100_000_000_000;
 const POWERS: [f64; 16] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
-/// What XML calls white space, and rows and JSON as well.
+/// White space of XML, and of rows and JSON as well.
 #[inline]
 pub(crate) fn trim(text: &[u8]) -> &[u8] {
     // Numbers nearly never have space around them; two looks decide it.

@@ -127,7 +127,7 @@ fn middle_degrees(index: u32, limit_degrees: f64) -> f64 {
     ((lower + upper) / 2.0).clamp(-limit_degrees, limit_degrees)
 }
 
-/// What is left of these bits after a floating-point score has held them.
+/// The bits that a floating-point score preserves.
 pub(crate) fn as_score(bits: u64) -> u64 {
     bits as f64 as u64
 }

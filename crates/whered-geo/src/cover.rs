@@ -13,24 +13,24 @@
 //! ```
 //!
 //! The bounds. Let u be hav(latitude difference), v be hav(longitude difference), c the cosine of a
-//! latitude, C that of the centre. A point's haversine is u + C c v. It rises with v. For v at
-//! most 1/2 and fixed, it is a falling and then rising function of the latitude (its maximum lies
-//! beyond a pole), so over a quad it is largest at a corner with the largest v. For larger v the
-//! largest u, c and v are put in separately, which is no less. The smallest u, c and v likewise
-//! give no more than the smallest haversine. For a box the two conditions are bounded apart: rows by
+//! latitude, C that of the centre. A point's haversine is u + C c v. It rises with v. For v at most
+//! 1/2 and fixed, it is a falling and then rising function of the latitude (its maximum lies beyond
+//! a pole), so over a quad it is largest at a corner with the largest v. For larger v the largest
+//! u, c and v are put in separately, which is no less. The smallest u, c and v likewise give no
+//! more than the smallest haversine. For a box the two conditions are bounded apart: rows by
 //! latitude, and c² v for the width (along one parallel u is 0).
 //!
-//! The margins. A circle's angle r = radius / R has the haversine H. If a true angle e differs
-//! from r by more than w = 1e-9 r + 1e-9 (6 mm), the haversines differ by more than
-//! M = w (r + w) / 2, since sin²a - sin²b = sin(a+b) sin(a-b); the thresholds are H - M and H + M.
-//! What they must outweigh: the rounding of Redis's formula (about 1e-15 in the angles, so at
-//! most 1e-14 of the root of the haversine, and as much in its arc sine, measured in haversines, also
-//! next to the antipode, where the arc sine is steep but the haversine flat), that of places
-//! (half a unit of 180 degrees, 2e-16 rad), and of this file's series (relative 1e-11, see
-//! [`hav`]; cosines absolute 1e-14). All are a thousandth of M or less. A radius of half the
-//! globe or more holds everything, since no distance is longer, and so does one that is not a number.
-//! A polygon's quad that no edge touches, within 1e-9 degrees, is wholly what its middle is: the
-//! crossing of a ray is off by at most 2e-13 degrees in Valkey's formula.
+//! The margins. A circle's angle r = radius / R has the haversine H. If a true angle e differs from
+//! r by more than w = 1e-9 r + 1e-9 (6 mm), the haversines differ by more than M = w (r + w) / 2,
+//! since sin²a - sin²b = sin(a+b) sin(a-b); the thresholds are H - M and H + M. What they must
+//! outweigh: the rounding of Redis's formula (about 1e-15 in the angles, so at most 1e-14 of the
+//! root of the haversine, and as much in its arc sine, measured in haversines, also next to the
+//! antipode, where the arc sine is steep but the haversine flat), that of places (half a unit of
+//! 180 degrees, 2e-16 rad), and of this file's series (relative 1e-11, see [`hav`]; cosines
+//! absolute 1e-14). All are a thousandth of M or less. A radius of half the globe or more holds
+//! everything, since no distance is longer, and so does one that is not a number. A polygon's quad
+//! that no edge touches, within 1e-9 degrees, is wholly what its middle is: the crossing of a ray
+//! is off by at most 2e-13 degrees in Valkey's formula.
 //!
 //! Cost: three short series for each division (some 20 ns), a dozen operations for each quad;
 //! for polygons a few operations for each edge.
@@ -126,7 +126,7 @@ pub(crate) struct Cover {
     pub(crate) kind: Kind,
 }
 
-/// What a point's numbers are compared with.
+/// The limits that a point's numbers are compared with.
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// The haversine of the distance.
@@ -301,7 +301,8 @@ impl Center {
         (low, high)
     }
 
-    /// Bounds of the haversines of the ways along the points' own latitudes to the centre's meridian.
+    /// Bounds of the haversines of the ways along the points' own latitudes to the centre's
+    /// meridian.
     fn widths(&self, quad: &Quad) -> (f64, f64) {
         let (near, far) = self.across(quad);
         let (least, most) = (quad.south.cos.min(quad.north.cos), largest_cosine(quad));

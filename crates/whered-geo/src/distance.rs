@@ -1,12 +1,11 @@
 //! The distance between two places, to the last bit as Redis 7.0.15 computes it.
 //!
-//! For: one formula, used by every search, sort and reply; and the same by series, within a known error
-//! (`NearOrigin`), for callers that know where the error does not matter.
-//! Not for: ellipsoids; the earth is a sphere here, as it is for Redis (error up to 0.5 %).
-//! Why bits matter: a point lies inside a circle by `distance <= radius`, and stored distances
-//! are printed with 17 digits, so another order of operations would be seen by clients.
-//! Cost: four sines or cosines, one of them once for all distances from an origin, an arc sine and a
-//! root; on one meridian two.
+//! For: one formula, used by every search, sort and reply; and the same by series, within a known
+//! error (`NearOrigin`), for callers that know where the error does not matter. Not for:
+//! ellipsoids; the earth is a sphere here, as it is for Redis (error up to 0.5 %). Why bits matter:
+//! a point lies inside a circle by `distance <= radius`, and stored distances are printed with 17
+//! digits, so another order of operations would be seen by clients. Cost: four sines or cosines,
+//! one of them once for all distances from an origin, an arc sine and a root; on one meridian two.
 
 use crate::place::Place;
 
@@ -76,12 +75,13 @@ impl Origin {
 
 /// An [`Origin`] whose distances to near places are told without the C library.
 ///
-/// Up to [`NEAR_RADIANS`] either way, and not near the poles, from the same differences of coordinates as
-/// [`Origin::meters_to`] takes: sines, the arc sine and the other place's cosine, `cos(a + d) = cos a
-/// cos d - sin a sin d`, are series whose first omitted term is below 2e-16 of the value. Either way
-/// to compute it makes some twenty roundings of 1.1e-16 each, of which those in the cosine may count
-/// fifteenfold at the latitudes allowed; all other distances are the exact ones. [`error_meters`]
-/// allows more than ten times as much. Cost: some forty operations and a root.
+/// Up to [`NEAR_RADIANS`] either way, and not near the poles, from the same differences of
+/// coordinates as [`Origin::meters_to`] takes: sines, the arc sine and the other place's cosine,
+/// `cos(a + d) = cos a cos d - sin a sin d`, are series whose first omitted term is below 2e-16 of
+/// the value. Either way to compute it makes some twenty roundings of 1.1e-16 each, of which those
+/// in the cosine may count fifteenfold at the latitudes allowed; all other distances are the exact
+/// ones. [`error_meters`] allows more than ten times as much. Cost: some forty operations and a
+/// root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NearOrigin {
     pub(crate) exact: Origin,
@@ -106,8 +106,8 @@ impl NearOrigin {
         NearOrigin { exact, sine: exact.latitude.sin(), is_moderate }
     }
 
-    /// About the distances from here to several places: each step is taken for all of them before the
-    /// next one.
+    /// About the distances from here to several places: each step is taken for all of them before
+    /// the next one.
     #[inline]
     pub(crate) fn meters_to_all<const COUNT: usize>(
         &self,
@@ -157,9 +157,9 @@ fn series<const COUNT: usize>(terms: &[f64; COUNT], x: f64) -> f64 {
 /// The haversine of an angle, `sin²(angle / 2)`, by a series instead of the C library.
 ///
 /// For bounds and filters only: the relative error is below 1e-11 for angles of at most π either
-/// way. The series `x²/4 - x⁴/48 + x⁶/1440 - ...` alternates, so it errs by less than the first term
-/// left out: 4e-12 of the value below half a radian with five terms, 2e-14 up to π with thirteen.
-/// Below half a radian it costs some twelve operations, and thirty beyond.
+/// way. The series `x²/4 - x⁴/48 + x⁶/1440 - ...` alternates, so it errs by less than the first
+/// term left out: 4e-12 of the value below half a radian with five terms, 2e-14 up to π with
+/// thirteen. Below half a radian it costs some twelve operations, and thirty beyond.
 #[inline(always)]
 pub(crate) fn hav(angle_radians: f64) -> f64 {
     let square = angle_radians * angle_radians;

@@ -2,7 +2,8 @@
 //!
 //! For: the keys of leaves that a shape's rim crosses, 64 at a time; and the order of candidates
 //! for the nearest. Not for: the last word on a doubtful point
-//! ([`Shape::distance_if_inside`](crate::Shape::distance_if_inside)), nor for whole ranges (`cover.rs`).
+//! ([`Shape::distance_if_inside`](crate::Shape::distance_if_inside)), nor for whole ranges
+//! (`cover.rs`).
 //!
 //! ```text
 //! keys ─► columns x, rows y ─► dx, dy to the centre ─► h = a(dy) + p(dy) a(dx) ─► masks
@@ -14,8 +15,8 @@
 //!                              polygon: h is 0, so that all within the region are doubtful
 //! ```
 //!
-//! Points outside the shape's region (`region.rs`) are outside, so the numbers need to be right only
-//! for points within it; this bounds dx and dy by the region's reaches Dx and Dy (radians).
+//! Points outside the shape's region (`region.rs`) are outside, so the numbers need to be right
+//! only for points within it; this bounds dx and dy by the region's reaches Dx and Dy (radians).
 //!
 //! Short form, for reaches below 2^22 cells (some 2,500 by 1,200 km): single precision,
 //! hav(d) = d²/4 - d⁴/48, p as a polynomial of fourth degree. What it errs, in haversines, with
@@ -111,7 +112,7 @@ pub(crate) struct Long {
     pub(crate) is_box: bool,
 }
 
-/// What the test says of a block of keys; bit `n` is key `n`.
+/// The result of the test of a block of keys; bit `n` is key `n`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Masks {
     /// Certainly inside.

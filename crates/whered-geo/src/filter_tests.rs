@@ -52,7 +52,7 @@ fn check(center: Place, shape: &Shape, keys: &[u64]) -> u32 {
     doubtful
 }
 
-/// What the nearest are chosen by.
+/// The ranking of the nearest.
 fn check_haversine(center: Place, shape: &Shape, filter: &Filter, place: Place, h: f32) {
     if h <= filter.outside && matches!(shape, Shape::Circle { .. }) {
         let angle = center.distance_meters(place) / EARTH_RADIUS_METERS;

@@ -1,7 +1,7 @@
 //! Which of a few places is nearest to another one, within a radius.
 //!
-//! For: telling what a sighting is a sighting of, where each of a handful of places is looked at once.
-//! Not for: searching an index ([`crate::search`]).
+//! For: telling what a sighting is a sighting of, where each of a handful of places is looked at
+//! once. Not for: searching an index ([`crate::search`]).
 //!
 //! ```text
 //! offer ─> latitude alone is too far ─> no
@@ -12,8 +12,8 @@
 //! The plane: `h = sin²(a/2) + cos φ cos φ' sin²(b/2)`, of differences `a` and `b`, is taken for
 //! `(a² + cos² φ b²) / 4`. Up to 80 degrees of latitude, within a radius of `α` and differences of
 //! longitudes up to a tenth (all in radians), `cos φ' / cos φ` lies within `5.68 α + α²` of 1, and
-//! each sine's square within a twelfth of the angle's. Elsewhere everything is in doubt, and so is what
-//! differs by less than a millimetre: degrees become radians with an error of some nanometres.
+//! each sine's square within a twelfth of the angle's. Elsewhere everything is in doubt, and so is
+//! what differs by less than a millimetre: degrees become radians with an error of some nanometres.
 //!
 //! Invariant: the result is the one that [`haversine_meters`] gives, and of equally near places the
 //! one with the lowest number. Cost: some ten operations a place, no call of the C library but for
@@ -41,7 +41,8 @@ pub struct Radius {
     /// Above and below these squares, of degrees on the plane, there is no doubt.
     beyond: f64,
     within: f64,
-    /// What two squares differ by at least, as a part of either, if there is no doubt which is nearer.
+    /// What two squares differ by at least, as a part of either, if there is no doubt which is
+    /// nearer.
     clearly: f64,
 }
 
@@ -251,7 +252,8 @@ mod tests {
         let mut random = Random(3);
         let mut equal = 0;
         for round in 0..20_000 {
-            // Some steps of a double beside each other, where one of a degree is half of one in radians.
+            // Some steps of a double beside each other, where one of a degree is half of one in
+            // radians.
             let (x, y) = (115.0 + random.signed().abs() * 13.0, random.signed() * 79.0);
             let mut place = || {
                 let steps = |random: &mut Random| random.below(5) as f64 * 1.5e-14;

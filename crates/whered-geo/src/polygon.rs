@@ -18,11 +18,11 @@
 //! row 0 │  ╲_____╲
 //! ```
 //!
-//! The row of a latitude never falls when the latitude grows, rounding included, so an edge stands in
-//! every row that one of its points can have. There are enough rows that an edge crosses four of them in
-//! the mean, at most: a polygon whose edges all go from its south to its north has a single one.
-//! Cost: some three operations for each edge of the row, and a division for each that the ray may
-//! cross.
+//! The row of a latitude never falls when the latitude grows, rounding included, so an edge stands
+//! in every row that one of its points can have. There are enough rows that an edge crosses four of
+//! them in the mean, at most: a polygon whose edges all go from its south to its north has a single
+//! one. Cost: some three operations for each edge of the row, and a division for each that the ray
+//! may cross.
 
 use std::sync::Arc;
 

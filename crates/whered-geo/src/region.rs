@@ -24,7 +24,8 @@
 //! the whole globe. Points lie in the middle of their cells (those at the very limit on its edge),
 //! half a cell from the next one, so the step of a bound cannot be rounded past a point.
 //!
-//! Cost: a few sines and cosines; up to [`MOST_CELLS`] cells are listed, at a coarser step if need be.
+//! Cost: a few sines and cosines; up to [`MOST_CELLS`] cells are listed, at a coarser step if need
+//! be.
 
 use std::f64::consts::FRAC_PI_2;
 use std::ops::Range;
@@ -154,7 +155,8 @@ impl Region {
         y >= self.south && y <= self.north && x.wrapping_sub(self.west) % TURN <= self.width
     }
 
-    /// Whether a cell at the limit of the globe, east or north of all others, may lie in the region.
+    /// Whether a cell at the limit of the globe, east or north of all others, may lie in the
+    /// region.
     pub(crate) fn touches_limit(&self) -> bool {
         // As above: the eastern limit is the meridian of the first column.
         self.north >= TURN || TURN.wrapping_sub(self.west) % TURN <= self.width

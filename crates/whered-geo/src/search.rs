@@ -1,4 +1,4 @@
-//! What a search asks and what it finds, and in which order.
+//! The parameters, hits and order of a search.
 //!
 //! For: [`Search`], [`Hit`] and the ordering of hits.
 //! Not for: finding them (`points/search.rs`) nor the shapes (`shape.rs`).
@@ -66,7 +66,7 @@ pub enum Order {
 pub struct Search {
     /// Where distances are measured from.
     pub center: Place,
-    /// What must hold a point for it to be found.
+    /// The shape that must contain a point for it to be found.
     pub shape: Shape,
     /// The order of the hits.
     pub order: Order,

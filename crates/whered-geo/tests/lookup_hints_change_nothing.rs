@@ -17,7 +17,8 @@ impl Random {
         (self.0 >> 33) % limit
     }
 
-    /// Few enough members and cells that they meet often: numbers, words, a long name; close cells, one cell, the limit.
+    /// Few enough members and cells that they meet often: numbers, words, a long name; close cells,
+    /// one cell, the limit.
     fn point(&mut self, members: u64) -> (Vec<u8>, Cell) {
         let number = self.below(members);
         let member = match number % 7 {
@@ -77,7 +78,8 @@ fn old_hints_and_those_of_another_collection_change_nothing() {
             let seen = if round % 9 == 0 { &other } else { &points };
             seen.lookup_hints(&as_given(&batch), &mut hints);
             kept.push((batch, hints));
-            // Some are used at once, some after others, some when leaves and branches have come and gone.
+            // Some are used at once, some after others, some when leaves and branches have come and
+            // gone.
             for _ in 0..random.below(3) {
                 let (batch, hints) = kept.swap_remove(random.below(kept.len() as u64) as usize);
                 for ((member, cell), hint) in batch.iter().zip(&hints) {

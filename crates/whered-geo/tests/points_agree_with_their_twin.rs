@@ -292,8 +292,8 @@ fn circles_around_a_pole_that_end_at_the_limit_of_the_globe_agree() {
     }
 }
 
-/// Points to the east and west, north and south of a centre, as far as each other but for the last bits
-/// of their distances.
+/// Points to the east and west, north and south of a centre, as far as each other but for the last
+/// bits of their distances.
 #[test]
 fn distances_that_differ_in_their_last_bits_are_in_their_order() {
     for (longitude, latitude) in [(0.0, 0.0), (90.0, 42.5), (11.0, 78.0), (-45.0, -10.0)] {

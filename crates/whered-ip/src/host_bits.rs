@@ -1,9 +1,8 @@
 //! Prefixes in texts that have bits set behind their length, such as `10.0.0.1/8`.
 //!
 //! For: remarks. Readers take such a prefix as the block that holds its address (`10.0.0.0/8`), as
-//! ipset does, which is often not what was meant.
-//! Not for: reading texts; nothing here knows a format. What looks like a prefix anywhere in a line,
-//! comments left out, is one.
+//! ipset does, which is often not what was meant. Not for: reading texts; nothing here knows a
+//! format. What looks like a prefix anywhere in a line, comments left out, is one.
 //!
 //! Concurrency: plain values. Cost: one look at each byte of lines that have a slash.
 
@@ -20,7 +19,7 @@ pub struct HostBits {
     pub column: usize,
     /// The prefix as it is written.
     pub found: String,
-    /// What it is taken as.
+    /// The prefix without the host bits.
     pub taken_as: Prefix,
 }
 

@@ -1,7 +1,8 @@
 //! IP addresses, prefixes and prefix sets with longest-prefix match.
 //!
-//! For: [`Prefix`] and [`Block`], blocks of IPv4 or IPv6 addresses; [`LayeredSet`], a set that changes
-//! while it is read; [`CompiledSet`] and [`PrefixIndex`], which are compiled once and never change.
+//! For: [`Prefix`] and [`Block`], blocks of IPv4 or IPv6 addresses; [`LayeredSet`], a set that
+//! changes while it is read; [`CompiledSet`] and [`PrefixIndex`], which are compiled once and never
+//! change.
 //!
 //! [`text`] parses addresses, one or many at once.
 //!

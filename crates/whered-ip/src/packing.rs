@@ -1,4 +1,5 @@
-//! What a file is packed with, by its first bytes: one answer for everything that opens a user's file.
+//! What a file is packed with, by its first bytes: one answer for everything that opens a user's
+//! file.
 //!
 //! For: telling packed bytes from texts and databases, and saying how to unpack what is not read as
 //! it is. Not for unpacking. Never by a file's name.

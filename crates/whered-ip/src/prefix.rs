@@ -22,9 +22,9 @@ use std::str::FromStr;
 
 /// A block of IPv4 or IPv6 addresses: an address and the number of leading bits that count.
 ///
-/// The bits past the length are always zero. An IPv4-mapped IPv6 address (`::ffff:192.0.2.1`)
-/// makes an IPv6 prefix; [`to_canonical`](Prefix::to_canonical) makes it an IPv4 one. The notation is that of RFC 4632 section 3.1 and
-/// RFC 4291 section 2.3.
+/// The bits past the length are always zero. An IPv4-mapped IPv6 address (`::ffff:192.0.2.1`) makes
+/// an IPv6 prefix; [`to_canonical`](Prefix::to_canonical) makes it an IPv4 one. The notation is
+/// that of RFC 4632 section 3.1 and RFC 4291 section 2.3.
 ///
 /// The order is IPv4 before IPv6, then by first address, then shorter before longer.
 ///
@@ -225,7 +225,7 @@ struct ErrorParts {
     found: String,
 }
 
-/// What is wrong with a prefix.
+/// The fault of a prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrefixErrorKind {
     /// The part before the slash is no IPv4 or IPv6 address.
@@ -254,7 +254,7 @@ impl PrefixError {
         PrefixError(Box::new(ErrorParts { kind, offset, found: kept }))
     }
 
-    /// What is wrong.
+    /// The kind of fault.
     pub fn kind(&self) -> PrefixErrorKind {
         self.0.kind
     }

@@ -1,5 +1,5 @@
-//! Compiled sets against a scan over all blocks: every shape of set, one at a time and in batches, on the
-//! path of this process (`WHERED_SIMD` forces one; `make simd` runs all).
+//! Compiled sets against a scan over all blocks: every shape of set, one at a time and in batches,
+//! on the path of this process (`WHERED_SIMD` forces one; `make simd` runs all).
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -97,7 +97,7 @@ impl Database {
         self.format
     }
 
-    /// What the database says of itself.
+    /// The database's metadata.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata

@@ -81,7 +81,7 @@ impl Field {
     }
 }
 
-/// What stands at an offset: a field, or a pointer to one.
+/// The item at an offset: a field, or a pointer to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Token {
     /// A pointer.
@@ -246,8 +246,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Like [`token`](Section::token) for bytes in memory, without an error: for loops that skip many
-    /// fields, in which a `Result` would go through memory. On `None` the caller uses `token`.
+    /// Like [`token`](Section::token) for bytes in memory, without an error: for loops that skip
+    /// many fields, in which a `Result` would go through memory. On `None` the caller uses `token`.
     #[inline(always)]
     #[must_use]
     pub fn peek(&self, at: usize) -> Option<Token> {
@@ -310,7 +310,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Like [`peek`](Section::peek), for bytes that may not be in memory. Its error says what is wrong.
+    /// Like [`peek`](Section::peek), for bytes that may not be in memory. Its error says what is
+    /// wrong.
     #[inline(never)]
     fn token_slowly(&self, at: usize) -> Result<Token, MmdbError> {
         let byte = |place| Ok(self.take(at, place, 1)?.first().copied().unwrap_or_default());
@@ -467,8 +468,8 @@ impl<'a> Section<'a> {
         (control >> 5 == 2 && size < 29 && end <= self.bytes.len()).then_some(at + 1..end)
     }
 
-    /// Where the field at `at` ends, and how many fields lie inside it: for the most frequent types,
-    /// without a look at the value. `None` for all others, and for what is wrong.
+    /// Where the field at `at` ends, and how many fields lie inside it: for the most frequent
+    /// types, without a look at the value. `None` for all others, and for what is wrong.
     #[inline(always)]
     pub(crate) fn step_over(&self, at: usize) -> Option<(usize, u64)> {
         let control = *self.bytes.get(at)?;

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Networks are compared by the addresses that they hold, not by their borders: a network that was
-//! split into two with the same record is no difference. IPv4 networks count as those under `::/96`,
-//! so that files of IP versions 4 and 6 can be compared; the aliases of IPv4 are left out, as
-//! [`crate::Database::networks`] leaves them out.
+//! split into two with the same record is no difference. IPv4 networks count as those under
+//! `::/96`, so that files of IP versions 4 and 6 can be compared; the aliases of IPv4 are left out,
+//! as [`crate::Database::networks`] leaves them out.
 //!
 //! Records are equal when all their fields are, types included; the order of a map's keys and the
 //! place in the file do not count. Memory is constant: the two walks and up to [`MAX_KNOWN`]
@@ -48,9 +48,9 @@ pub struct Difference {
 pub struct FieldChange {
     /// Where it stands; the empty path is the whole record.
     pub path: FieldPath,
-    /// What it was; `None` if it was not there.
+    /// The old value; `None` if there was none.
     pub old: Option<Value>,
-    /// What it is; `None` if it is not there.
+    /// The new value; `None` if there is none.
     pub new: Option<Value>,
 }
 
@@ -61,7 +61,7 @@ pub struct Differences<'a> {
     new: Side<'a>,
     /// The first address that was not compared; `None` behind the last one of all.
     next: Option<u128>,
-    /// What is left of a range that is being given out.
+    /// The rest of the range that is being reported.
     rest: Option<(Range, Option<RecordId>, Option<RecordId>)>,
     known: HashMap<(RecordId, RecordId), bool>,
 }

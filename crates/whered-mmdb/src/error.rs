@@ -8,8 +8,9 @@
 
 use std::fmt;
 
-/// What an operation of this crate failed on: ask [`kind`](MmdbError::kind),
-/// [`offset_bytes`](MmdbError::offset_bytes) and [`path`](MmdbError::path); print it for a person.
+/// The error of this crate. It has a [`kind`](MmdbError::kind), an
+/// [`offset_bytes`](MmdbError::offset_bytes) and a [`path`](MmdbError::path); its `Display` form is
+/// for people.
 ///
 /// ```
 /// use whered_mmdb::{Database, ErrorKind};
@@ -98,12 +99,12 @@ impl MmdbError {
         &self.inner.path
     }
 
-    /// What was found, without its place.
+    /// The text that was found, without its location.
     pub(crate) fn found(&self) -> &str {
         &self.inner.found
     }
 
-    /// What would be right in its place.
+    /// The text that is allowed there.
     pub(crate) fn allowed(&self) -> &str {
         &self.inner.allowed
     }

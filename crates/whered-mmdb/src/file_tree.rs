@@ -1,10 +1,10 @@
 //! The search tree exactly as the file stores it: branches with their depth, records as numbers.
 //!
 //! For callers that must answer as libmaxminddb does, which opens files that [`Database`] refuses
-//! and reports a fault only to the lookup that meets it. Such a caller reads the metadata itself and
-//! passes the tree's shape. Not for networks ([`Database::lookup`] returns a prefix) and not for
-//! records. Bytes between the tree and the data section are not looked at. The data section reaches
-//! to the end of the file, metadata included.
+//! and reports a fault only to the lookup that meets it. Such a caller reads the metadata itself
+//! and passes the tree's shape. Not for networks ([`Database::lookup`] returns a prefix) and not
+//! for records. Bytes between the tree and the data section are not looked at. The data section
+//! reaches to the end of the file, metadata included.
 //!
 //! A walk costs one dependent read for each bit, allocates nothing, and checks every read.
 //!

@@ -14,7 +14,7 @@ use crate::decode::Scalar;
 use crate::walk::Sink;
 use std::io::Write;
 
-/// What begins the name of a type in the typed form.
+/// The first character of a type's name in the typed form.
 pub(crate) const TYPE_MARK: char = '#';
 
 /// Appends JSON to a buffer.

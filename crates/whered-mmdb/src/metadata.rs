@@ -1,4 +1,4 @@
-//! What a database says of itself, and how the metadata section of a MaxMind DB file is found.
+//! A database's metadata, and the search for the metadata section of a MaxMind DB file.
 //!
 //! Not for the tree or the records. The section is one map at the file's end, behind the marker
 //! `\xab\xcd\xefMaxMind.com`; the last marker within the file's last 128 KiB counts.
@@ -20,7 +20,7 @@ pub(crate) const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
 /// How far from the file's end the marker may stand.
 pub(crate) const MAX_METADATA_BYTES: usize = 128 << 10;
 
-/// What a database says of itself (specification, "Database Metadata").
+/// A database's metadata (specification, "Database Metadata").
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {

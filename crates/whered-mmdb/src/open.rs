@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Where the marker is looked for first: metadata is rarely larger.
 const FIRST_TAIL_BYTES: usize = 4 << 10;
 
-/// What a reader may hold that has no marker: more is no legacy file, whose trees have 24-bit
+/// The largest file without a marker: a larger one is no legacy file, whose trees have 24-bit
 /// pointers.
 const MAX_LEGACY_BYTES: usize = 1 << 30;
 

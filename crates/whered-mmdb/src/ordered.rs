@@ -1,17 +1,17 @@
 //! A quick check of a search tree whose nodes are in order, as writers put them.
 //!
-//! Not for naming faults and not for every sound tree ([`crate::verify`] walks those that this check
-//! gives up on). One pass over the nodes in their order in the file; a node passes its depth on to
-//! its children:
+//! Not for naming faults and not for every sound tree ([`crate::verify`] walks those that this
+//! check gives up on). One pass over the nodes in their order in the file; a node passes its depth
+//! on to its children:
 //!
 //! ```text
 //! node    0    1    2    3   ...          0 = not reached yet
 //! depth   1    2    3    3   ...          129 and more: below ::/96
 //! ```
 //!
-//! What it accepts is sound: every child comes behind its parent and has no other one, so that there
-//! is no loop; the only branches that lead elsewhere are aliases of the IPv4 subtree, which begin
-//! outside of it and not below its own depth.
+//! What it accepts is sound: every child comes behind its parent and has no other one, so that
+//! there is no loop; the only branches that lead elsewhere are aliases of the IPv4 subtree, which
+//! begin outside of it and not below its own depth.
 //!
 //! Cost: one read of two records and one byte of memory for each node.
 #![deny(clippy::indexing_slicing)]
@@ -25,10 +25,10 @@ const ROOT: u8 = 1;
 /// The node at `::/96`; those below it go on from there, up to the last bit of an address.
 const IPV4_ROOT: u8 = 129;
 const IPV4_LAST: u8 = IPV4_ROOT + 31;
-/// What an alias may have above itself: it is no deeper than the subtree that it leads to.
+/// The deepest parent of an alias, which is no deeper than the subtree that it leads to.
 const ALIAS_PARENT_MAX: u8 = ROOT + 95;
 
-/// What the tree holds; `None` for a tree that is not in order, or not sound.
+/// The contents of the tree; `None` for a tree that is not in order, or not sound.
 pub(crate) fn check(tree: &SearchTree, bytes: &[u8]) -> Option<TreeReport> {
     let subtree = tree.ipv4_subtree();
     let subtree_parent = subtree.and_then(|_| ipv4_parent(tree, bytes));
@@ -99,7 +99,7 @@ mod tests {
         writer.finish().unwrap()
     }
 
-    /// What both checks say, if the quick one does not give up.
+    /// The result of both checks, if the quick one does not give up.
     fn both(bytes: Vec<u8>) -> Option<TreeReport> {
         let database = Database::from_bytes(bytes).unwrap();
         let quick = check(&database.tree, &database.bytes);

@@ -1,7 +1,7 @@
 //! Bytes that are not in memory: a reader that is asked for ranges, and the pages of one question.
 //!
-//! Not for files: the crate that opens one implements [`ReadAt`]. Not for bytes in memory, which are read
-//! directly and never come here.
+//! Not for files: the crate that opens one implements [`ReadAt`]. Not for bytes in memory, which
+//! are read directly and never come here.
 //!
 //! ```text
 //! Pages: groups ──> 128 cells each ──> page: 512 bytes of the section and a little more
@@ -62,7 +62,7 @@ pub trait ReadAt: Debug + Send + Sync {
     fn read_at(&self, buffer: &mut [u8], offset_bytes: u64) -> io::Result<()>;
 }
 
-/// What a database on a reader keeps in memory.
+/// The part of a database that stays in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resident {
     /// Nothing: every node and every field is read when it is asked for.
@@ -92,7 +92,7 @@ pub(crate) fn read(reader: &dyn ReadAt, at: u64, count: usize) -> Result<Vec<u8>
 }
 
 const PAGE_BYTES: usize = 512;
-/// What a page holds beyond its end, so that most fields that begin in it end in it.
+/// The bytes that a page holds beyond its end, so that most fields that begin in it end in it.
 const OVERLAP_BYTES: usize = 64;
 const PAGES_PER_GROUP: usize = 128;
 

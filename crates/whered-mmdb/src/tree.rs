@@ -16,8 +16,8 @@
 //! ```
 //!
 //! Invariants: the caller keeps the bytes; nodes that are not among them are asked of the reader,
-//! and where there is none it is an error. Sizes are computed in 64 bits; every read still goes through
-//! `get`. An IPv6 tree holds IPv4 addresses under `::/96`; the node there is found once at
+//! and where there is none it is an error. Sizes are computed in 64 bits; every read still goes
+//! through `get`. An IPv6 tree holds IPv4 addresses under `::/96`; the node there is found once at
 //! opening. Immutable: any number of threads may read. A step costs one read of up to 8 bytes.
 #![deny(clippy::indexing_slicing)]
 
@@ -48,7 +48,7 @@ impl RecordId {
     }
 }
 
-/// What one meets at a place of the search tree.
+/// The node at a position of the search tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TreeNode {
     /// An inner node; ask [`crate::Database::child`] for its children.
@@ -68,7 +68,7 @@ pub(crate) enum Layout {
     Legacy(LegacyLayout),
 }
 
-/// What differs between the trees of legacy editions.
+/// The layout of a legacy edition's tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LegacyLayout {
     /// 3 or 4.
@@ -116,17 +116,17 @@ pub(crate) struct Answer {
     pub(crate) depth: u8,
 }
 
-/// A tree's shape, and where to ask for nodes that are not in memory; the bytes in memory are passed
-/// in by the owner.
+/// A tree's shape, and where to ask for nodes that are not in memory; the bytes in memory are
+/// passed in by the owner.
 #[derive(Clone, Debug)]
 pub(crate) struct SearchTree {
     layout: Layout,
     node_count: u32,
-    /// How many bytes the data section has: the bound of record offsets (and, in a legacy file whose
-    /// records are numbers, of those).
+    /// How many bytes the data section has: the bound of record offsets (and, in a legacy file
+    /// whose records are numbers, of those).
     data_bytes: usize,
     is_ipv6: bool,
-    /// What stands at `::/96` of an IPv6 tree (or above it); the root of an IPv4 tree.
+    /// The node at `::/96` of an IPv6 tree (or above it); the root of an IPv4 tree.
     ipv4_root: Answer,
     reader: Option<Arc<dyn ReadAt>>,
 }
@@ -221,7 +221,7 @@ impl SearchTree {
         }
     }
 
-    /// What a number in a node's record says.
+    /// The meaning of a number in a node's record.
     #[inline(always)]
     fn meaning(&self, node: u32, bit: bool, number: u32) -> Result<TreeNode, MmdbError> {
         if number < self.node_count {
@@ -384,7 +384,8 @@ impl SearchTree {
         Some((number, depth))
     }
 
-    /// The walk for every layout and for nodes that are not in memory. Its error says where the tree is broken.
+    /// The walk for every layout and for nodes that are not in memory. Its error says where the
+    /// tree is broken.
     #[cold]
     fn walk_step_by_step(
         &self,
@@ -407,7 +408,7 @@ impl SearchTree {
         Ok(Answer { node, depth })
     }
 
-    /// What a number that is no node of a MaxMind DB tree means.
+    /// The meaning of a number that is no node of a MaxMind DB tree.
     #[inline]
     fn leaf(&self, number: u32) -> Option<TreeNode> {
         let beyond = number.checked_sub(self.node_count)?;

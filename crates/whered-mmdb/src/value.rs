@@ -120,7 +120,7 @@ impl Value {
         }
     }
 
-    /// What this value is if it holds no others.
+    /// The scalar in this value, if it is one.
     pub(crate) fn as_scalar(&self) -> Option<Scalar<'_>> {
         Some(match self {
             Value::Map(_) | Value::Array(_) => return None,

@@ -29,7 +29,7 @@ use crate::walk::{
 };
 use std::collections::HashMap;
 
-/// What a sound database holds.
+/// The contents of a sound database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Verified {
@@ -129,7 +129,7 @@ pub(crate) fn legacy(
     Ok(tree.verified(search))
 }
 
-/// What a sound tree holds.
+/// The contents of a sound tree.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TreeReport {
     /// Networks with a record, without those of aliases.
@@ -177,7 +177,7 @@ pub(crate) fn walked(search: &SearchTree, bytes: &[u8]) -> Result<TreeReport, Mm
     Ok(TreeReport { networks, reached_nodes, records: records.number() })
 }
 
-/// What is known of a node: its height (levels below it, up to 128) or one of two marks.
+/// The state of a node: its height (levels below it, up to 128) or one of two marks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct State(u8);
 
@@ -307,7 +307,7 @@ impl Measure {
     }
 }
 
-/// What is known of a map or array: nothing, that it is being measured, or its measure and where the
+/// The state of a map or array: unknown, being measured, or its measure and where the
 /// next field begins.
 #[derive(Clone, Copy, Default)]
 enum Progress {
@@ -317,7 +317,7 @@ enum Progress {
     Done(Measure, usize),
 }
 
-/// What is known of maps and arrays, by the offset of their first entry.
+/// The states of maps and arrays, by the offset of their first entry.
 trait Known {
     fn get(&self, start: usize) -> Progress;
     fn set(&mut self, start: usize, progress: Progress);
@@ -366,7 +366,8 @@ impl Ranked {
 
 impl Known for Ranked {
     fn get(&self, start: usize) -> Progress {
-        // A map or array is measured where the scan has met one: records and pointers lead to fields.
+        // A map or array is measured where the scan has met one: records and pointers lead to
+        // fields.
         self.places.get(self.rank(start)).copied().unwrap_or(Progress::Open)
     }
 

@@ -36,7 +36,7 @@ pub(crate) trait Sink {
     fn end_array(&mut self);
 }
 
-/// What one call may still decode: at most [`MAX_VALUES_PER_RECORD`] and
+/// The budget of one call: at most [`MAX_VALUES_PER_RECORD`] and
 /// [`MAX_PAYLOAD_BYTES_PER_RECORD`].
 #[derive(Debug, Clone)]
 pub struct Budget {

@@ -202,7 +202,8 @@ fn columns_far_from_the_beginning_of_a_row_are_read_as_well() {
 fn columns_of_very_many_texts_hold_all_of_them() {
     let styles = [Style::Texts(300, 12), Style::Texts(1 << 40, 60), Style::Decimals(4, 1_800_000)];
     let index = check(&database(&styles, 70_000, 1 << 40, &mut Random(2)), 3);
-    // Rows of eight bytes, ids of two and a little, and the texts, most of which are too long for a row.
+    // Rows of eight bytes, ids of two and a little, and the texts, most of which are too long for a
+    // row.
     assert!(index.columns_bytes() < 70_000 * (64 + 4 + 30), "{}", index.columns_bytes());
 }
 

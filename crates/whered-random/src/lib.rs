@@ -1,4 +1,5 @@
-//! One seeded generator of random numbers (splitmix64, Steele, Lea and Flood 2014), the same on every machine.
+//! One seeded generator of random numbers (splitmix64, Steele, Lea and Flood 2014), the same on
+//! every machine.
 //!
 //! For: tests, benchmarks, simulated faults and synthetic samples. Not for: unpredictable numbers.
 //! Cost: the state is 8 bytes; a number costs three multiplications.
@@ -20,8 +21,8 @@ impl Random {
         Random(seed)
     }
 
-    /// A generator for one numbered item of a kind, so that the item can be made again without those
-    /// before it.
+    /// A generator for one numbered item of a kind, so that the item can be made again without
+    /// those before it.
     #[must_use]
     pub fn of(seed: u64, kind: u64, number: u64) -> Random {
         let mut random = Random(seed ^ kind.wrapping_mul(0xd6e8_feb8_6659_fd93));

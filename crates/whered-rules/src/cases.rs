@@ -64,14 +64,14 @@ enum Expected {
     Policy,
 }
 
-/// What became of a case.
+/// The result of a case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
     /// The line of the case.
     pub line: u32,
-    /// What the rules said.
+    /// The result of the rules.
     pub outcome: Outcome,
-    /// What differs from what was expected, in words; `None` when all is as expected.
+    /// The difference from the expected result, in words; `None` if there is none.
     pub difference: Option<String>,
 }
 
@@ -253,7 +253,7 @@ fn case(names: &[String], record: &csv::StringRecord, line: u32) -> Result<Case,
 ///
 /// # Errors
 ///
-/// What is allowed there.
+/// The text that is allowed there.
 pub fn set_field(packet: &mut Packet<'_>, field: &str, text: &str) -> Result<(), &'static str> {
     const ADDRESS: &str = "an IPv4 or IPv6 address";
     const ICMP: &str = "an ICMP type, as 8 or 3/1";

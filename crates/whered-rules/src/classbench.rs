@@ -22,7 +22,7 @@ use crate::model::{
     Action, AddressItem, Condition, IcmpMatch, Ruleset, RulesetBuilder, Side, Test, Verdict,
 };
 
-/// What becomes of the last field.
+/// The use of the last field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flags {
     /// It is a condition on TCP flags or the ICMP type.

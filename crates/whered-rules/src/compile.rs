@@ -10,10 +10,10 @@
 //! ```
 //!
 //! Invariants: [`Matcher::find`] equals [`crate::naive::evaluate`] for every packet, and
-//! [`Matcher::find_batch`] equals it one by one. A matcher is immutable but for [`Matcher::plan_more`].
-//! Cost: a packet's numbers take a hash lookup for each interface name that rules ask for, a lookup in
-//! a compiled prefix set for each side with places (batches look them up together), and a question for
-//! each live set; the rest is the classifier's.
+//! [`Matcher::find_batch`] equals it one by one. A matcher is immutable but for
+//! [`Matcher::plan_more`]. Cost: a packet's numbers take a hash lookup for each interface name that
+//! rules ask for, a lookup in a compiled prefix set for each side with places (batches look them up
+//! together), and a question for each live set; the rest is the classifier's.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,8 +54,8 @@ pub struct Matcher {
     pub(crate) families: [OfFamily; 2],
 }
 
-/// Up to this many questions about places a packet, places are lazy fields: each costs some nanoseconds,
-/// the first one of a packet a lookup, which all packets need otherwise.
+/// Up to this many questions about places a packet, places are lazy fields: each costs some
+/// nanoseconds, the first one of a packet a lookup, which all packets need otherwise.
 const FEW_QUESTIONS: f64 = 1.0;
 /// How many rules are looked at to count them.
 const ASKED_STEPS: usize = 4 << 20;
@@ -129,7 +129,7 @@ impl Matcher {
         self.of(family).planner.is_short_of_memory()
     }
 
-    /// What the compiled forms take.
+    /// The bytes that the compiled forms take.
     pub fn memory_bytes(&self) -> usize {
         self.families.iter().map(|one| one.planner.compiled().memory_bytes()).sum()
     }
@@ -188,8 +188,8 @@ impl Classifier for Matcher {
 }
 
 impl OfFamily {
-    /// The outcome of a packet with these entries: that which decided, or [`classify::NO_RULE`], and
-    /// those matched before.
+    /// The outcome of a packet with these entries: that which decided, or [`classify::NO_RULE`],
+    /// and those matched before.
     fn outcome(&self, decided: u32, matched: &[u32]) -> Outcome {
         let entry = |number: u32| self.form.rules.get(number as usize);
         let matched = matched.iter().filter_map(|&number| Some(entry(number)?.rule));
@@ -226,8 +226,8 @@ fn lowered(form: &NormalForm, entry: &NormalRule) -> Rule {
     rule.expect("what an entry asks for has a word")
 }
 
-/// Conditions and what happens then, as the classifier takes them; `None` when they ask for what has
-/// no word since no entry of the form asks for it.
+/// Conditions and what happens then, as the classifier takes them; `None` when they ask for what
+/// has no word since no entry of the form asks for it.
 pub(crate) fn classified(
     form: &NormalForm,
     conditions: &Conjunction,

@@ -29,7 +29,7 @@ pub struct Problem {
     pub line: u32,
     /// The column in characters, counted from 1; 0 where the whole line is meant.
     pub column: u32,
-    /// What was found and what is allowed.
+    /// The message says what was found and what is allowed.
     pub message: String,
 }
 

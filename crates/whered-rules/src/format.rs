@@ -1,8 +1,7 @@
 //! The formats of rules: one table with each format's name, code, reader and writer.
 //!
-//! For: everything that takes or prints rules in a format that somebody chose. A new format is its module
-//! and a row of this table.
-//! Not for: the formats themselves; each has a module of its own.
+//! For: everything that takes or prints rules in a format that somebody chose. A new format is its
+//! module and a row of this table. Not for: the formats themselves; each has a module of its own.
 //!
 //! Invariant: a code stands in journals, so it never changes its meaning.
 
@@ -132,8 +131,8 @@ impl Format {
         ROWS.iter().filter(|row| row.write.is_some()).map(|row| row.format)
     }
 
-    /// Detects the format by the first line that is no comment; text that looks like none of the others
-    /// is taken as whered's own.
+    /// Detects the format by the first line that is no comment; text that looks like none of the
+    /// others is taken as whered's own.
     ///
     /// ```
     /// use whered_rules::Format;

@@ -11,8 +11,8 @@
 //! A ruleset with a state, a country and two sets has all of it in words 5 to 8; one with more
 //! answers than names and places leave words has them as bits of the last word.
 //!
-//! Invariants: what a rule asks for has a word of its own. Concurrency: plain data. Cost: ten stores a
-//! packet, and one for each answer in a word.
+//! Invariants: what a rule asks for has a word of its own. Concurrency: plain data. Cost: ten
+//! stores a packet, and one for each answer in a word.
 
 use crate::classify::{self, FREE_WORDS};
 use crate::normal::{AXES, Field, Key, NormalRule};
@@ -20,8 +20,8 @@ use crate::normal::{AXES, Field, Key, NormalRule};
 /// The fields without a word of their own.
 const MOVABLE: usize = 10;
 
-/// How many of them keep a word that nobody asks for, so that a rule put in later may. One that asks
-/// for the others is compiled with all rules anyway: names and places get their numbers then.
+/// How many of them keep a word that nobody asks for, so that a rule put in later may. One that
+/// asks for the others is compiled with all rules anyway: names and places get their numbers then.
 const SURE: usize = 4;
 
 /// Their order.

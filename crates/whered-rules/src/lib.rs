@@ -2,8 +2,8 @@
 //!
 //! For: the model of a ruleset ([`Ruleset`]), reading and writing it ([`text`], [`iptables`],
 //! [`nft`], [`classbench`]), its normal form without chains ([`normal`]), what is useless in it
-//! ([`check`]), the compiled form ([`compile`], over [`classify`]), expected answers ([`cases`]), and the evaluator that everything else is compared
-//! with ([`naive`]).
+//! ([`check`]), the compiled form ([`compile`], over [`classify`]), expected answers ([`cases`]),
+//! and the evaluator that everything else is compared with ([`naive`]).
 //!
 //! Not for: files (it takes text), sockets, databases. What needs a database is asked through
 //! [`normal::Places`]; what a live set holds now, through [`naive::Sets`].

@@ -1,8 +1,8 @@
 //! A compiled ruleset whose rules come and go while packets are matched.
 //!
-//! For: [`LiveRules`], one immutable state; a change makes the next one in microseconds, and readers
-//! keep theirs. Not for: sharing it among threads (the owner swaps a pointer), nor for which
-//! change is allowed and where a rule stands (`Draft`, the truth that this follows).
+//! For: [`LiveRules`], one immutable state; a change makes the next one in microseconds, and
+//! readers keep theirs. Not for: sharing it among threads (the owner swaps a pointer), nor for
+//! which change is allowed and where a rule stands (`Draft`, the truth that this follows).
 //!
 //! ```text
 //! written   the ruleset that was compiled, with the numbers of its rules
@@ -11,18 +11,19 @@
 //!           put in (compiled anew as a whole at each change, some dozens)
 //! ```
 //!
-//! What a rule of the entry chain becomes does not depend on its neighbours: whatever goes on before
-//! it, every packet that no rule has decided asks it. So taking one out buries its own entries (those
-//! of chains that it calls, too), and putting one in adds entries before its neighbour's. In a chain
-//! that is called, a rule has entries for each call, and `return` changes those of the rules behind it:
-//! there, and where a rule asks for something that has no number yet, or calls a chain, or concerns
-//! marks that others set, [`LiveRules::changed`] gives `None`, and the ruleset is compiled anew.
+//! What a rule of the entry chain becomes does not depend on its neighbours: whatever goes on
+//! before it, every packet that no rule has decided asks it. So taking one out buries its own
+//! entries (those of chains that it calls, too), and putting one in adds entries before its
+//! neighbour's. In a chain that is called, a rule has entries for each call, and `return` changes
+//! those of the rules behind it: there, and where a rule asks for something that has no number yet,
+//! or calls a chain, or concerns marks that others set, [`LiveRules::changed`] gives `None`, and
+//! the ruleset is compiled anew.
 //!
-//! Invariants: [`LiveRules::find`] equals `naive::evaluate` on the draft's ruleset. A *tally* is the
-//! number of a counter: 0 for packets that no rule decides, then one for each rule; a rule that is put
-//! in gets one that was never another's in this compilation.
-//! Cost: a change compiles what was put in, 20 to 90 µs with up to 128 rules; a lookup pays for the
-//! overlay only if there is one.
+//! Invariants: [`LiveRules::find`] equals `naive::evaluate` on the draft's ruleset. A *tally* is
+//! the number of a counter: 0 for packets that no rule decides, then one for each rule; a rule that
+//! is put in gets one that was never another's in this compilation. Cost: a change compiles what
+//! was put in, 20 to 90 µs with up to 128 rules; a lookup pays for the overlay only if there is
+//! one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,7 +40,7 @@ use crate::normal::{Effect, NormalForm, Places};
 use crate::packet::{Family, Packet};
 use crate::packets::{Classifier, classify_all, classify_one};
 
-/// What was decided about a packet, in the numbers of rules.
+/// The decision about a packet, by rule numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Decision {
     /// The end of it.
@@ -76,7 +77,7 @@ pub enum Change {
     },
 }
 
-/// What was compiled.
+/// The compiled rules.
 #[derive(Debug)]
 struct Written {
     ruleset: Arc<Ruleset>,
@@ -180,7 +181,7 @@ impl LiveRules {
         self.next_tally
     }
 
-    /// What the compiled forms take.
+    /// The bytes that the compiled forms take.
     pub fn memory_bytes(&self) -> usize {
         self.lives.iter().map(Live::memory_bytes).sum()
     }
@@ -261,8 +262,8 @@ impl LiveRules {
         LiveRules { lives, matcher: Arc::new(matcher), ..self.clone() }
     }
 
-    /// The decision for one packet; `count` gets the tally of each rule that it matched, and 0 when none
-    /// decided.
+    /// The decision for one packet; `count` gets the tally of each rule that it matched, and 0 when
+    /// none decided.
     pub fn find(
         &self,
         packet: &Packet<'_>,
@@ -318,7 +319,7 @@ impl LiveRules {
         Decision { verdict: self.matcher.of(family).form.policy.clone(), rule: None, matched }
     }
 
-    /// What a slot does, its tally and its rule's number.
+    /// The effect of a slot, its tally and its rule's number.
     #[inline]
     fn entry(&self, side: usize, slot: u32) -> (&Effect, u32, u32) {
         let form = &self.matcher.of(Family::BOTH[side]).form;

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use crate::model::{Action, ChainId, Condition, Predicate, RuleId, Ruleset, Test, Verdict};
 use crate::packet::Packet;
 
-/// What sets and places hold now.
+/// The contents of sets and places.
 pub trait Sets {
     /// Whether the live set of this name holds the address; an unknown set holds none.
     fn contains(&self, set: &str, address: IpAddr) -> bool;
@@ -37,7 +37,7 @@ impl Sets for NoSets {
     }
 }
 
-/// What became of a packet.
+/// The outcome for a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// The end of it.

@@ -61,7 +61,7 @@ pub(crate) fn address_number(address: IpAddr) -> u128 {
     }
 }
 
-/// What connection tracking says of a packet.
+/// The state of a packet in connection tracking.
 ///
 /// The number of each, `state as u8`, is its value in the field of the normal form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
@@ -123,7 +123,7 @@ pub struct Packet<'a> {
     pub icmp_code: u8,
     /// The TCP flags, FIN = 1 to CWR = 128; looked at only for protocol 6.
     pub tcp_flags: u8,
-    /// What connection tracking says.
+    /// The state in connection tracking.
     pub state: State,
     /// The interface it came in by, or "".
     pub input: &'a str,

@@ -1,7 +1,8 @@
 //! Packets as the classifier takes them, one by one and sixty-four at a time.
 //!
-//! For: from a packet's fields to one cache line of numbers, and batches of one family out of packets of
-//! both. Not for: numbering interfaces and places (`normal`), nor what becomes of a packet.
+//! For: from a packet's fields to one cache line of numbers, and batches of one family out of
+//! packets of both. Not for: numbering interfaces and places (`normal`), nor what becomes of a
+//! packet.
 //!
 //! ```text
 //! packets, both families ──► 64 of one family ──► places of all ──► numbers of each ──► slots
@@ -11,8 +12,8 @@
 //! An ICMP message has no ports, so its type and code stand where the source port of others does;
 //! conditions on either hold only for their own protocols, so that nobody can mistake them.
 //!
-//! Concurrency: plain functions. Cost: some 60 instructions a packet, and what `compile` says; nothing
-//! allocates.
+//! Concurrency: plain functions. Cost: some 60 instructions a packet, and what `compile` says;
+//! nothing allocates.
 
 use std::cell::Cell;
 
@@ -30,7 +31,7 @@ const ICMP_PROTOCOLS: [u8; 2] = [1, 58];
 
 /// Finds the slots of packets that are numbers.
 pub(crate) trait Classifier {
-    /// What numbers the packets of a family.
+    /// The counters that number the packets of a family.
     fn form(&self, family: Family) -> &NormalForm;
     /// The slot of a packet, or [`NO_RULE`]; those matched before are appended to `matched`.
     fn find_packet<A: AnyPacket>(
@@ -40,7 +41,8 @@ pub(crate) trait Classifier {
         lazy: impl LazyFields,
         matched: &mut Vec<u32>,
     ) -> u32;
-    /// The slot of each packet, or [`NO_RULE`], and those matched before; `matched` loses its old contents.
+    /// The slot of each packet, or [`NO_RULE`], and those matched before; `matched` loses its old
+    /// contents.
     fn find_packets<A: AnyPacket>(
         &self,
         family: Family,
@@ -99,7 +101,8 @@ fn lazy_values(
     })
 }
 
-/// Classifies packets; `report` gets each one's family, index and slot, and the slots matched before.
+/// Classifies packets; `report` gets each one's family, index and slot, and the slots matched
+/// before.
 pub(crate) fn classify_all(
     classifier: &impl Classifier,
     packets: &[Packet<'_>],

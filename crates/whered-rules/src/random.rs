@@ -17,7 +17,7 @@ use crate::model::*;
 use crate::naive::Sets;
 use crate::packet::{Family, Packet, State};
 
-/// What a random ruleset may hold.
+/// The shape of a random ruleset.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) chains: u64,

@@ -88,7 +88,7 @@ impl Ranges {
         Ranges(gaps.into())
     }
 
-    /// What is in both sets.
+    /// The intersection of both sets.
     #[must_use]
     pub fn intersect(&self, other: &Ranges) -> Ranges {
         let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());

@@ -1,13 +1,14 @@
 //! Feature tokens for SIMD code paths, the choice between them, and prefetch.
 //!
-//! A value of type [`Avx2`] or [`Avx512`] exists only where the processor has those instructions. A safe
-//! function can therefore take one and call code that was compiled for them. [`path`] chooses a code path
-//! once for the process; [`dispatch!`] compiles a body for each path and runs the one for a path.
-//! Not for: the code that depends on the processor; it stays with the structure that it reads.
+//! A value of type [`Avx2`] or [`Avx512`] exists only where the processor has those instructions. A
+//! safe function can therefore take one and call code that was compiled for them. [`path`] chooses
+//! a code path once for the process; [`dispatch!`] compiles a body for each path and runs the one
+//! for a path. Not for: the code that depends on the processor; it stays with the structure that it
+//! reads.
 //!
 //! `WHERED_SIMD=scalar`, `avx2` or `avx512` in the environment forces a path, for tests and
-//! comparisons. Where the processor lacks that path, the next simpler one is taken. Any other value has no
-//! effect. Only x86-64 has paths other than the scalar one.
+//! comparisons. Where the processor lacks that path, the next simpler one is taken. Any other value
+//! has no effect. Only x86-64 has paths other than the scalar one.
 //!
 //! Invariant: the only public constructors of the tokens check the processor.
 //! Cost of a choice: one load and one predicted branch.
@@ -104,8 +105,8 @@ impl Avx512 {
     }
 }
 
-/// Prefetches the cache line of an item. An index out of bounds does no harm: that line is prefetched
-/// as well.
+/// Prefetches the cache line of an item. An index out of bounds does no harm: that line is
+/// prefetched as well.
 #[inline(always)]
 pub fn prefetch<T>(items: &[T], index: usize) {
     prefetch_at(items.as_ptr().wrapping_add(index).cast());
@@ -127,8 +128,8 @@ pub fn prefetch_at(address: *const u8) {
 
 /// Compiles an expression once for each path and runs the one for the given path.
 ///
-/// The bracket lists generic parameters. Each argument has a name, its type and its value; the expression
-/// may use these names and the token only.
+/// The bracket lists generic parameters. Each argument has a name, its type and its value; the
+/// expression may use these names and the token only.
 ///
 /// ```
 /// fn sum(numbers: &[u32]) -> u32 {

@@ -34,7 +34,7 @@ use crate::storage::Storage;
 /// How much is copied at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// What a backup, a restore or a check found.
+/// The result of a backup, a restore or a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// The start of the newest snapshot, if there is one.
@@ -75,7 +75,7 @@ pub fn backup_spool(
     backup_of(source, target, Of::Spool)
 }
 
-/// What a directory has.
+/// The contents of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
     /// Everything from a snapshot or the first entry on.

@@ -1,10 +1,10 @@
-//! CRC-32C of frames and blocks. Most frames are some dozens of bytes, where a general routine's choices
-//! cost more than the sum itself.
+//! CRC-32C of frames and blocks. Most frames are some dozens of bytes, where a general routine's
+//! choices cost more than the sum itself.
 //!
-//! Not for: how large payloads and blocks are summed; `crc-fast` multiplies polynomials there, many bytes
-//! at once. Below 256 bytes one instruction for each eight bytes, wherever they begin, is faster
-//! (`bench/own --bin store`, line "replay"). The scalar path is the crate's, and the test compares both
-//! with a third program.
+//! Not for: how large payloads and blocks are summed; `crc-fast` multiplies polynomials there, many
+//! bytes at once. Below 256 bytes one instruction for each eight bytes, wherever they begin, is
+//! faster (`bench/own --bin store`, line "replay"). The scalar path is the crate's, and the test
+//! compares both with a third program.
 
 use crc_fast::{CrcAlgorithm, Digest};
 

@@ -1,7 +1,7 @@
 //! A directory that names from outside cannot lead out of.
 //!
-//! For: files and folders that clients name in commands. Not for: paths of the configuration, which go
-//! anywhere.
+//! For: files and folders that clients name in commands. Not for: paths of the configuration, which
+//! go anywhere.
 //!
 //! ```text
 //! name ─ links and `..` resolved ─> path ─ below the root? ─> opened step by step from the root's own
@@ -30,7 +30,7 @@ pub struct Confined {
 pub enum ConfinedError {
     /// It leads out of the directory, or to the directory itself.
     Outside,
-    /// What the system reports.
+    /// The error of the system.
     Io(io::Error),
 }
 
@@ -44,7 +44,7 @@ impl Confined {
     /// Opens the directory, which must be there.
     ///
     /// # Errors
-    /// What the system reports.
+    /// The error of the system.
     pub fn open(root: &Path) -> io::Result<Confined> {
         let root = root.canonicalize()?;
         let folder = open_folder(&root)?;
@@ -127,7 +127,7 @@ fn open_folder(path: &Path) -> io::Result<File> {
 /// Makes a directory for this user alone, unless it is there.
 ///
 /// # Errors
-/// What the system reports.
+/// The error of the system.
 pub fn make_folder(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

@@ -9,8 +9,8 @@
 //! A directory that has files, and none of ours among them, is another program's: it is refused
 //! before anything is written there. Folders in it are nobody's business.
 //!
-//! What is made here is for its owner alone (`private.rs`), and so is from then on what an earlier version
-//! has made. The mode of a directory that is there already is its owner's affair.
+//! What is made here is for its owner alone (`private.rs`), and so is from then on what an earlier
+//! version has made. The mode of a directory that is there already is its owner's affair.
 //!
 //! Not for: what else lies in the directory (see [`crate::Journal`]).
 
@@ -24,7 +24,7 @@ use crate::private;
 use crate::storage::DirectoryStorage;
 
 const LOCK_FILE: &str = "LOCK";
-/// What names of our files begin with.
+/// The prefix of our files' names.
 const OURS: [&str; 4] = ["journal-", "snapshot-", "cold-", "LOCK"];
 /// The folders in it that are ours.
 const FOLDERS: [&str; 4] = ["spool", "quarantine", "sinks", "streams"];
@@ -50,8 +50,8 @@ impl DataDirectory {
     ///
     /// # Errors
     ///
-    /// One line each: another process holds it ([`StoreError::holder_pid`] says which), the path
-    /// is not a directory, it has files of another program only ([`StoreError::is_foreign`]), or the
+    /// One line each: another process holds it ([`StoreError::holder_pid`] says which), the path is
+    /// not a directory, it has files of another program only ([`StoreError::is_foreign`]), or the
     /// directory cannot be written.
     pub fn lock(path: impl AsRef<Path>) -> Result<DataDirectory, StoreError> {
         let path = path.as_ref();

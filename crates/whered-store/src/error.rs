@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io;
 
-/// What went wrong with a data directory, a journal or one of its files.
+/// A fault of a data directory, a journal or one of its files.
 ///
 /// Its display form is one line. The caller asks for the cases that it treats apart:
 ///
@@ -94,8 +94,8 @@ impl StoreError {
         matches!(self.0.kind, Kind::Foreign | Kind::ForeignContent)
     }
 
-    /// Whether a file of ours cannot be used as it is, and [`crate::repair`] goes on without it: it is
-    /// damaged, or has the content of another program.
+    /// Whether a file of ours cannot be used as it is, and [`crate::repair`] goes on without it: it
+    /// is damaged, or has the content of another program.
     #[must_use]
     pub fn needs_repair(&self) -> bool {
         matches!(self.0.kind, Kind::Damaged | Kind::ForeignContent)

@@ -72,8 +72,8 @@ impl Histogram {
         Histogram::bound(self.place_of(part).map_or(Histogram::BUCKETS - 1, |(bucket, _)| bucket))
     }
 
-    /// The value below which so large a part of all lies, as if those of a bucket were spread evenly;
-    /// 0 without values.
+    /// The value below which so large a part of all lies, as if those of a bucket were spread
+    /// evenly; 0 without values.
     #[must_use]
     pub fn quantile(&self, part: f64) -> f64 {
         let Some((bucket, share)) = self.place_of(part) else { return 0.0 };

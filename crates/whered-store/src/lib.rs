@@ -1,10 +1,10 @@
 //! Journal and snapshot files as checksummed bytes, with recovery and a simulated disk.
 //!
-//! What this crate is for: keeping entries (a number, a kind, some bytes) on disk so that every
-//! entry that was acknowledged is there after a crash, exactly once and in order; and keeping blocks
-//! that spare a restart most of those entries. What it is not for: it never knows what the bytes of
-//! an entry or a block mean; a [`Spool`] is a journal whose
-//! entries are read back while more come, and go when they are done with.
+//! This crate keeps entries (a number, a kind, some bytes) on disk so that every entry that was
+//! acknowledged is there after a crash, exactly once and in order; and keeping blocks that spare a
+//! restart most of those entries. What it is not for: it never knows what the bytes of an entry or
+//! a block mean; a [`Spool`] is a journal whose entries are read back while more come, and go when
+//! they are done with.
 //!
 //! ```text
 //!   data directory

@@ -1,8 +1,8 @@
 //! Files and folders for their owner alone, whatever the process's umask is.
 //!
-//! For: everything that is kept in a data directory, beside one (quarantine) or copied from one. Not for:
-//! files that others are meant to read. A new folder gets 0700, a new file 0600; files that an earlier
-//! version made wider are made so when the directory is locked.
+//! For: everything that is kept in a data directory, beside one (quarantine) or copied from one.
+//! Not for: files that others are meant to read. A new folder gets 0700, a new file 0600; files
+//! that an earlier version made wider are made so when the directory is locked.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -47,8 +47,8 @@ pub fn create_folders(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes from others what an earlier version has let them have: the plain files of a folder whose name
-/// `is_ours`, and with them the folders in it that are all ours.
+/// Takes from others what an earlier version has let them have: the plain files of a folder whose
+/// name `is_ours`, and with them the folders in it that are all ours.
 pub(crate) fn tighten(folder: &Path, is_ours: &dyn Fn(&str) -> bool, folders: &[&str]) {
     // What cannot be read or is another user's stays as it is: opening it will tell.
     let Ok(entries) = fs::read_dir(folder) else { return };

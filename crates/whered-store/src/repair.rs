@@ -1,8 +1,8 @@
 //! Makes a damaged data directory open again, with as much of it as can be had.
 //!
-//! For: a person who has read that the start was refused, and has no better copy. Not for: running by
-//! itself; a start never repairs. Nothing is thrown away: what is not used any more is renamed to
-//! `*.damaged`.
+//! For: a person who has read that the start was refused, and has no better copy. Not for: running
+//! by itself; a start never repairs. Nothing is thrown away: what is not used any more is renamed
+//! to `*.damaged`.
 //!
 //! ```text
 //!   ways back:   snapshot at S, its good blocks  + journal from S+1 up to its first fault
@@ -15,8 +15,8 @@
 //! ```
 //!
 //! The way with the smallest loss is taken, at equal loss the newest snapshot. Then snapshots newer
-//! than that and bad ones are set aside, its manifest is written anew without its damaged blocks, the
-//! journal is cut at the fault, and segments behind it are set aside.
+//! than that and bad ones are set aside, its manifest is written anew without its damaged blocks,
+//! the journal is cut at the fault, and segments behind it are set aside.
 //!
 //! Invariants: files are replaced by renames only, so that a backup's links keep their bytes and a
 //! crash in the middle leaves something that can be repaired again; at the end the directory is
@@ -50,7 +50,7 @@ const INCONSISTENCY_LOSS_BYTES: u64 = 1 << 60;
 /// The name under which a segment is made anew; recovery throws it away after a crash.
 const REPAIRED_SEGMENT: &str = "journal-spare-repaired.new";
 
-/// What the directory has after a repair.
+/// The contents of the directory after a repair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repaired {
     /// The start of the snapshot that the next start uses, if there is one.
@@ -114,10 +114,10 @@ pub fn repair(
     Ok(Repaired { snapshot, last_sequence: way.last_sequence, changed })
 }
 
-/// As [`repair`], for the folder of a spool whose entries up to `done` are done with, as the data say
-/// that it belongs to; these are to be repaired before. What waits is kept up to the first fault. A
-/// spool that does not reach `done`, or begins behind it, is set aside, and goes on after `done`.
-/// The numbers of what is set aside are not given away again.
+/// As [`repair`], for the folder of a spool whose entries up to `done` are done with, as the data
+/// say that it belongs to; these are to be repaired before. What waits is kept up to the first
+/// fault. A spool that does not reach `done`, or begins behind it, is set aside, and goes on after
+/// `done`. The numbers of what is set aside are not given away again.
 ///
 /// # Errors
 ///

@@ -10,8 +10,8 @@
 
 use std::io;
 
-/// How far a thread yields to others. Linux keeps a nice value for each thread; it has no effect while
-/// another processor is idle.
+/// How far a thread yields to others. Linux keeps a nice value for each thread; it has no effect
+/// while another processor is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// Yields to threads that a client waits for. Nice 10: a tenth of a busy processor.
@@ -53,7 +53,7 @@ pub fn lower_priority(priority: Priority) -> io::Result<()> {
 #[cfg(target_os = "linux")]
 const SHORT_SLICE_NANOSECONDS: u64 = 100_000;
 
-/// What `sched_setattr(2)` takes, as Linux 3.14 has it.
+/// The argument of `sched_setattr(2)`, as Linux 3.14 defines it.
 #[cfg(target_os = "linux")]
 #[repr(C)]
 #[derive(Default)]
@@ -69,10 +69,11 @@ struct Attributes {
     period: u64,
 }
 
-/// Gives the calling thread short time slices, so that it runs as soon as it wakes up and does not wait for
-/// the end of another thread's slice. It is for threads that do a little work often while a client waits.
-/// The thread's share of the processor does not change, and threads that it starts later inherit the
-/// setting. Nothing changes before Linux 6.12, under another scheduling policy, and on other systems.
+/// Gives the calling thread short time slices, so that it runs as soon as it wakes up and does not
+/// wait for the end of another thread's slice. It is for threads that do a little work often while
+/// a client waits. The thread's share of the processor does not change, and threads that it starts
+/// later inherit the setting. Nothing changes before Linux 6.12, under another scheduling policy,
+/// and on other systems.
 ///
 /// # Errors
 /// Whatever the system reports.
@@ -97,7 +98,8 @@ pub fn use_short_time_slices() -> io::Result<()> {
             runtime_nanoseconds: SHORT_SLICE_NANOSECONDS,
             ..Attributes::default()
         };
-        // SAFETY: the attributes are what the call takes, and as long as they say; it writes nothing.
+        // SAFETY: the attributes are what the call takes, and as long as they say; it writes
+        // nothing.
         if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) } != 0 {
             return Err(io::Error::last_os_error());
         }

@@ -1,4 +1,5 @@
-//! Hostile and damaged files: an error with its place or a torn tail; never a panic, never other data.
+//! Hostile and damaged files: an error with its place or a torn tail; never a panic, never other
+//! data.
 
 mod support;
 

@@ -1,8 +1,9 @@
 //! Segments in the space of removed ones: nothing of the old ones is ever taken for something new.
 //!
-//! The claim is that of `simulation.rs`, for a journal whose oldest segments are removed all the time,
-//! as a spool's are: every acknowledged entry that is not done with is there, whole and in order, a
-//! crash is never taken for damage, and a file that has a second name is never written again.
+//! The claim is that of `simulation.rs`, for a journal whose oldest segments are removed all the
+//! time, as a spool's are: every acknowledged entry that is not done with is there, whole and in
+//! order, a crash is never taken for damage, and a file that has a second name is never written
+//! again.
 
 mod support;
 

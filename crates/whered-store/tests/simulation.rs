@@ -2,9 +2,9 @@
 //!
 //! The claim: *every acknowledged entry is there exactly once and in order; of the others, some may
 //! be there, whole and in order; and a crash is never taken for damage.* Acknowledged means covered
-//! by a finished sync, which is what `always` waits for. Where write and sync are apart (`everysec`,
-//! `off`), the same is shown for what the last sync covered. A failing seed is named in the panic;
-//! `WHERED_STORE_SEED=n` runs it alone.
+//! by a finished sync, which is what `always` waits for. Where write and sync are apart
+//! (`everysec`, `off`), the same is shown for what the last sync covered. A failing seed is named
+//! in the panic; `WHERED_STORE_SEED=n` runs it alone.
 
 mod support;
 

@@ -1,9 +1,10 @@
-//! Crashes at random points of a small engine's life: appends, snapshots written in steps, manifests
-//! renamed, old snapshots and segments removed, on a disk that loses, tears and reorders.
+//! Crashes at random points of a small engine's life: appends, snapshots written in steps,
+//! manifests renamed, old snapshots and segments removed, on a disk that loses, tears and reorders.
 //!
 //! The claim: *the newest complete snapshot with the journal after it gives the state after some
 //! entry, and that entry is not before the last acknowledged one; so does the older snapshot, with
-//! the same entry; and a crash is never taken for damage.* `WHERED_STORE_SEED=n` runs one seed alone.
+//! the same entry; and a crash is never taken for damage.* `WHERED_STORE_SEED=n` runs one seed
+//! alone.
 
 mod support;
 
@@ -166,7 +167,8 @@ fn a_snapshot_that_fails_leaves_the_journal_as_it_was() {
         if random.one_in(2) {
             disk.set_capacity_bytes(Some(2 * 8192 + random.below(1200)));
         } else {
-            // The first sync from here on is the journal's own before the end, unless nothing waits.
+            // The first sync from here on is the journal's own before the end, unless nothing
+            // waits.
             disk.fail_sync(1 + random.below(2));
         }
         let failed = (0..6).find_map(|_| keeper.snapshot_step().err());

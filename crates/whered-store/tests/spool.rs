@@ -259,7 +259,8 @@ fn a_spool_that_does_not_fit_the_data_is_set_aside_and_goes_on_after_them() {
     }
 }
 
-/// Appends until the power is gone, without waiting for the disk; gives the numbers that were given away.
+/// Appends until the power is gone, without waiting for the disk; gives the numbers that were given
+/// away.
 fn give_away(disk: &SimulatedDisk, sync: SyncPolicy, count: u64) -> Vec<u64> {
     let journal = JournalOptions { sync, ..options(1 << 20).journal };
     let options = SpoolOptions { journal, ..options(1 << 20) };

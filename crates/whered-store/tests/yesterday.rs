@@ -1,5 +1,5 @@
-//! Files that former versions wrote still open. The folders of `tests/data` were written by the ignored
-//! test below; a new format version gets a folder of its own, and the old ones stay.
+//! Files that former versions wrote still open. The folders of `tests/data` were written by the
+//! ignored test below; a new format version gets a folder of its own, and the old ones stay.
 
 mod support;
 

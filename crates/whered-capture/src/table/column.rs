@@ -3,7 +3,7 @@
 //! Not for: values. Names are compared in lower case without blanks and `_ - .`, so that
 //! `Src_IP`, `src-ip` and `srcip` are one; `id.orig_h` and its kind are Zeek's.
 
-/// What a column says of a packet or flow.
+/// The field of a packet or flow that a column holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Column {
     Time,

@@ -43,7 +43,7 @@ impl FlowState {
     }
 }
 
-/// What a flow has beside the columns of every table.
+/// The fields of a flow that only Zeek has.
 #[derive(Default)]
 struct Extra {
     state: Option<FlowState>,

@@ -74,7 +74,7 @@ impl Default for ZeekTsv {
     }
 }
 
-/// What is wrong with a line: its column, what was found, what is allowed.
+/// A fault of a line: its column, the text that was found, the text that is allowed.
 struct Fault(usize, String, String);
 
 impl ZeekTsv {

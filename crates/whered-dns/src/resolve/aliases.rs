@@ -1,7 +1,8 @@
 //! Aliases: CNAME and DNAME, and the names that they lead to.
 //!
-//! Not for: one name (`mod.rs`). A chain is followed inside the served zones, as the head of `mod.rs` says.
-//! Concurrency: none inside. Cost: a target is copied to the stack and lowered; no allocation.
+//! Not for: one name (`mod.rs`). A chain is followed inside the served zones, as the head of
+//! `mod.rs` says. Concurrency: none inside. Cost: a target is copied to the stack and lowered; no
+//! allocation.
 
 use super::{CHAIN_LENGTH_MAX, Resolver, Spot, Step};
 use crate::code::{Rcode, RecordType};

@@ -1,7 +1,8 @@
-//! What the zones say to a question: from a name to the records of its reply.
+//! Resolves a question: from a name to the records of its reply.
 //!
 //! Not for: reading the query, EDNS and the header (`answer.rs`), how records are written
-//! (`reply.rs`), where aliases lead (`aliases.rs`), what pools and other sources say (`sources.rs`).
+//! (`reply.rs`), where aliases lead (`aliases.rs`), what pools and other sources say
+//! (`sources.rs`).
 //!
 //! ```text
 //! zones.locate: the zone, then one search in its index
@@ -14,14 +15,14 @@
 //!
 //! Choices made here: ANY is answered by one HINFO (RFC 8482, 4.2), or by the CNAME; transfers are
 //! REFUSED (AXFR, which datagrams do not have, is NOTIMP there); of the classes, IN is served, for
-//! ANY too, and CHAOS for the server's own names, the rest is REFUSED;
-//! an alias chain is followed inside the served zones for [`CHAIN_LENGTH_MAX`] links and ends where
-//! it meets a name again; the response code is that of the chain's end (RFC 6604), AA is that of
-//! its beginning. A DNAME gives a CNAME with its own TTL, or YXDOMAIN. Answers are minimal: the
-//! additional section has only addresses of name servers that the zone has, in referrals and answers of
-//! NS (RFC 9471: glue that does not fit sets TC, other addresses are left out). A pool without a choice is NODATA. In a reversed zone a part of
-//! an address is NODATA, since addresses may be below it. What pools and reversed zones say is not there
-//! is remembered for their TTL at most: the SOA's is lowered to it.
+//! ANY too, and CHAOS for the server's own names, the rest is REFUSED; an alias chain is followed
+//! inside the served zones for [`CHAIN_LENGTH_MAX`] links and ends where it meets a name again; the
+//! response code is that of the chain's end (RFC 6604), AA is that of its beginning. A DNAME gives
+//! a CNAME with its own TTL, or YXDOMAIN. Answers are minimal: the additional section has only
+//! addresses of name servers that the zone has, in referrals and answers of NS (RFC 9471: glue that
+//! does not fit sets TC, other addresses are left out). A pool without a choice is NODATA. In a
+//! reversed zone a part of an address is NODATA, since addresses may be below it. What pools and
+//! reversed zones say is not there is remembered for their TTL at most: the SOA's is lowered to it.
 //! Concurrency: none inside; the zones are shared and immutable. Cost: no allocation.
 #![deny(clippy::indexing_slicing)]
 
@@ -48,7 +49,7 @@ const CLASS_CHAOS: u16 = 3;
 const CLASS_ANY: u16 = 255;
 
 thread_local! {
-    /// What was synthesised last: its memory is used again.
+    /// The buffer of the last synthesised record, whose memory is reused.
     pub(crate) static DATA: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -83,7 +84,7 @@ impl Spot {
     }
 }
 
-/// What one name led to.
+/// The result of resolving one name.
 #[allow(clippy::large_enum_variant, reason = "it lives on the stack, and aliases are rare")]
 enum Step {
     Done(Rcode),
@@ -301,8 +302,9 @@ impl<'a, 'q> Resolver<'a, 'q> {
         self.add_addresses(zone_index, cut, start, spot);
     }
 
-    /// Adds the addresses that the zone has of the servers in an NS rrset, which was put at `start`.
-    /// What nobody else can tell sets TC if it does not fit; the rest is left out then.
+    /// Adds the addresses that the zone has of the servers in an NS rrset, which was put at
+    /// `start`. Sets TC if an address that no other server has does not fit; leaves the others out
+    /// then.
     #[inline]
     fn add_addresses(&mut self, zone: u32, node: &Node<'a>, start: Option<usize>, spot: Spot) {
         let Some(start) = start else {

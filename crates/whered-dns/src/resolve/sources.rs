@@ -1,4 +1,5 @@
-//! What other sources than the zone's records answer: pools, lists of addresses, tokens of challenges.
+//! Answers of other sources than the zone's records: pools, lists of addresses, tokens of
+//! challenges.
 //!
 //! Not for: who chooses or knows (the caller), where a name is (`mod.rs`).
 //! Concurrency: none inside. Cost: that of the source; no allocation of its own.
@@ -151,8 +152,8 @@ impl<'a> Resolver<'a, '_> {
         }
     }
 
-    /// The SOA behind a pool that has nothing of this type, at this moment or for this client: it may be
-    /// remembered no longer than what the pool answers.
+    /// The SOA behind a pool that has nothing of this type, at this moment or for this client: it
+    /// may be remembered no longer than what the pool answers.
     fn deny_for_now(&mut self, pool: usize, zone: u32, spot: Spot) {
         let ttl_seconds = self.zones.pool_ttl_seconds(pool);
         if let Some(start) = self.put_negative_soa(zone, spot)

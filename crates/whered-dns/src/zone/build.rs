@@ -284,8 +284,8 @@ impl Builder {
         Ok((writer.finish(), nodes, record_count))
     }
 
-    /// Of the servers of a delegation, or of the zone, those whose addresses are in this zone: where
-    /// their names stand in the wire, and their numbers.
+    /// Of the servers of a delegation, or of the zone, those whose addresses are in this zone:
+    /// where their names stand in the wire, and their numbers.
     fn glue_of(&mut self, records: &[Record], rrset: &NewRrset) -> Vec<(u16, u32)> {
         let (mut at, mut servers) = (0, Vec::new());
         for record in records {

@@ -19,7 +19,7 @@ const POINTER_OFFSET_MAX: usize = 0x3fff;
 /// The most names of an rrset that later ones are compared with.
 const KNOWN_NAMES_MAX: usize = 32;
 
-/// What names are compressed against.
+/// The context that names are compressed against.
 #[derive(Clone, Copy)]
 pub(crate) struct Around<'a> {
     /// The owner in wire form.

@@ -1,4 +1,4 @@
-//! What is wrong with a master file, and where.
+//! A fault in a master file, with its location.
 //!
 //! Not for: faults between zones and pools, which have no line (`ZonesError`).
 
@@ -65,13 +65,13 @@ impl ZoneError {
         self.inner.place.column as usize
     }
 
-    /// What stands there.
+    /// The text that was found.
     #[must_use]
     pub fn found(&self) -> &str {
         &self.inner.found
     }
 
-    /// What may stand there.
+    /// The text that is allowed.
     #[must_use]
     pub fn allowed(&self) -> &str {
         &self.inner.allowed

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A search goes on behind the last home, so that it never turns round; a free slot ends the table.
-//! Immutable once built, in huge pages if it is large. Cost: eight slots to a cache line; at half full
-//! a search that finds nothing reads 2.5 slots on average, one that finds 1.5.
+//! Immutable once built, in huge pages if it is large. Cost: eight slots to a cache line; at half
+//! full a search that finds nothing reads 2.5 slots on average, one that finds 1.5.
 #![deny(clippy::indexing_slicing)]
 
 use whered_ip::image::{Image, Section, bytes_of};

@@ -120,8 +120,8 @@ impl<'z> Node<'z> {
         }
     }
 
-    /// The servers of this delegation, or of the zone at its apex, whose addresses the zone has: where
-    /// the server's name stands in the wire of NS, and its node.
+    /// The servers of this delegation, or of the zone at its apex, whose addresses the zone has:
+    /// where the server's name stands in the wire of NS, and its node.
     #[inline]
     pub(crate) fn glue(&self) -> impl Iterator<Item = (usize, NodeRef)> + use<'z> {
         let mut rest = self.parts();

@@ -23,7 +23,7 @@ pub(crate) struct Token<'a> {
     pub(crate) spaced: bool,
 }
 
-/// What is wrong and where: line, column, found, allowed.
+/// A fault and its location: line, column, found, allowed.
 #[derive(Debug)]
 pub(crate) struct LexError {
     pub(crate) line: u32,

@@ -3,11 +3,10 @@
 //! Not for: whether the records make a zone (`build.rs`).
 //!
 //! Entries and their places come from `lexer.rs`; record data are read by `plain.rs` or else by the
-//! `domain` crate; the fields in front and the directives are read here, so that every mistake has its column and so
-//! that TTLs may have units (`1h30m`). `$INCLUDE` asks the caller for the bytes: at most
-//! [`INCLUDE_DEPTH_MAX`] deep and [`INCLUDE_COUNT_MAX`] in all, so that a file that includes itself
-//! ends in an error.
-//! Cost: linear; memory about that of the text.
+//! `domain` crate; the fields in front and the directives are read here, so that every mistake has
+//! its column and so that TTLs may have units (`1h30m`). `$INCLUDE` asks the caller for the bytes:
+//! at most [`INCLUDE_DEPTH_MAX`] deep and [`INCLUDE_COUNT_MAX`] in all, so that a file that
+//! includes itself ends in an error. Cost: linear; memory about that of the text.
 
 use domain::base::Rtype;
 use domain::base::iana::Class;
@@ -30,7 +29,7 @@ pub(crate) const TTL_SECONDS_MAX: u32 = 0x7fff_ffff;
 /// The callback that gives the bytes of an included file.
 pub(crate) type Include<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
 
-/// What is carried from entry to entry.
+/// The state that is carried from entry to entry.
 struct Reader<'a> {
     include: Include<'a>,
     dnssec: Dnssec,
@@ -43,7 +42,7 @@ struct Reader<'a> {
     wire: Vec<u8>,
 }
 
-/// What `$INCLUDE` does not change in the file around it.
+/// The state that `$INCLUDE` does not change in the including file.
 struct Scope {
     file: u16,
     file_name: Option<std::sync::Arc<str>>,
@@ -361,8 +360,8 @@ impl Reader<'_> {
     }
 }
 
-/// What has no use in a zone that is served unsigned: besides what only signed zones have, DS, which
-/// nobody may trust there, and a digest, which is that of the whole file.
+/// What has no use in a zone that is served unsigned: besides what only signed zones have, DS,
+/// which nobody may trust there, and a digest, which is that of the whole file.
 fn is_stripped(record_type: RecordType) -> bool {
     record_type.is_of_signed_zones() || matches!(record_type, RecordType::DS | RecordType::ZONEMD)
 }

@@ -65,20 +65,20 @@ pub struct Zone {
     warnings: Vec<ZoneError>,
 }
 
-/// What becomes of a signed zone, whose signatures are not served: a resolver that validates would
+/// The treatment of a signed zone, whose signatures are not served: a resolver that validates would
 /// answer SERVFAIL for all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dnssec {
-    /// A record that only signed zones have is an error: RRSIG, NSEC, NSEC3, NSEC3PARAM, DNSKEY, CDS,
-    /// CDNSKEY.
+    /// A record that only signed zones have is an error: RRSIG, NSEC, NSEC3, NSEC3PARAM, DNSKEY,
+    /// CDS, CDNSKEY.
     #[default]
     Refuse,
-    /// These, DS and ZONEMD are left out, with the names that have nothing else. Nobody is misled as
-    /// long as no parent has a DS of the zone.
+    /// These, DS and ZONEMD are left out, with the names that have nothing else. Nobody is misled
+    /// as long as no parent has a DS of the zone.
     Strip,
 }
 
-/// What lookups read.
+/// The parts that lookups read.
 #[derive(Debug)]
 struct Parts {
     arena: Arena,
@@ -90,8 +90,8 @@ struct Parts {
 
 impl Zone {
     /// Reads a zone from a master file (RFC 1035, 5): `$ORIGIN`, `$TTL`, `$GENERATE`, `$INCLUDE`
-    /// through the callback, TTLs with units, every type that the `domain` crate reads, others as `\#` data
-    /// (RFC 3597). Class IN only.
+    /// through the callback, TTLs with units, every type that the `domain` crate reads, others as
+    /// `\#` data (RFC 3597). Class IN only.
     ///
     /// Duplicate records are dropped and an rrset with several TTLs gets the lowest one;
     /// [`Zone::warnings`] tells of both.

@@ -7,9 +7,9 @@
 //! pool "b" owns b.example, a site's alias is a.example
 //! ```
 //!
-//! A pool leads to another when an alias of any of its answers does, also by way of the zones' aliases:
-//! whether a client meets the loop depends on what is chosen for it. Cost: linear in the pools' aliases, and for a
-//! loop in the pools.
+//! A pool leads to another when an alias of any of its answers does, also by way of the zones'
+//! aliases: whether a client meets the loop depends on what is chosen for it. Cost: linear in the
+//! pools' aliases, and for a loop in the pools.
 
 use std::fmt;
 
@@ -50,7 +50,8 @@ pub(super) fn find(zones: &Zones, pools: &[Pool]) -> Option<AliasLoop> {
         let aliases = pool.answers.iter().filter_map(|answer| answer.alias.as_ref());
         edges.push(aliases.filter_map(|alias| Some((alias, pool_behind(zones, alias)?))).collect());
     }
-    // A pool that leads nowhere is in no loop; without it others lead nowhere. What remains leads on for ever.
+    // A pool that leads nowhere is in no loop; without it others lead nowhere. What remains leads
+    // on for ever.
     loop {
         let ends: Vec<bool> = edges.iter().map(Vec::is_empty).collect();
         let count_before: usize = edges.iter().map(Vec::len).sum();

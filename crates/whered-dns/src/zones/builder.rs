@@ -39,8 +39,8 @@ impl ZonesBuilder {
     }
 
     /// Adds a zone below whose apex addresses stand backwards; what is there is told by
-    /// [`Context::synthesise`](crate::Context::synthesise). Records of the zone go before it. What is
-    /// not there may be remembered for `ttl_seconds` at most: it may be there soon.
+    /// [`Context::synthesise`](crate::Context::synthesise). Records of the zone go before it. What
+    /// is not there may be remembered for `ttl_seconds` at most: it may be there soon.
     #[must_use]
     pub fn add_reversed_zone(
         mut self,
@@ -62,8 +62,8 @@ impl ZonesBuilder {
     ///
     /// # Errors
     ///
-    /// When two zones have one origin, a pool's owner is where it cannot be answered, or a pool's alias
-    /// leads back to the pool.
+    /// When two zones have one origin, a pool's owner is where it cannot be answered, or a pool's
+    /// alias leads back to the pool.
     pub fn build(self) -> Result<Zones, ZonesError> {
         let mut origins = HashMap::new();
         for (index, zone) in self.zones.iter().enumerate() {
@@ -264,7 +264,7 @@ pub enum ZonesError {
     PoolTtl {
         /// The pool's name.
         pool: String,
-        /// What was found.
+        /// The text that was found.
         ttl_seconds: u32,
     },
     /// A pool cannot answer at one of its owners.
@@ -273,7 +273,7 @@ pub enum ZonesError {
         pool: String,
         /// The owner.
         owner: Name,
-        /// What is wrong there.
+        /// The fault there.
         reason: PoolOwnerReason,
     },
     /// An alias of a pool leads back to the pool.

@@ -1,7 +1,7 @@
 //! All zones of one generation with the pools attached to their names, and how a name is found.
 //!
-//! Not for: making them of zones and pools (`builder.rs`), what is answered (`resolve`), choosing among a
-//! pool's answers (the caller).
+//! Not for: making them of zones and pools (`builder.rs`), what is answered (`resolve`), choosing
+//! among a pool's answers (the caller).
 //!
 //! ```text
 //! Zones  origins: hash of origin -> zone          asked for each number of labels that origins have
@@ -35,9 +35,9 @@ use crate::zone::{Node, NodeRef, OwnedRrset, Rrset, Zone};
 pub use builder::{PoolOwnerReason, ZonesBuilder, ZonesError};
 
 /// A set of answers of which some are chosen for each client: replaces the zone's own A and AAAA at
-/// its owners. Where answers have other types, the zone has none of those there; all else there stays
-/// the zone's. Where an answer is an alias, the owner has nothing else in its zone and is no apex, and
-/// the alias does not lead back to the pool.
+/// its owners. Where answers have other types, the zone has none of those there; all else there
+/// stays the zone's. Where an answer is an alias, the owner has nothing else in its zone and is no
+/// apex, and the alias does not lead back to the pool.
 ///
 /// An owner may be new to its zone. It is matched by its exact name; the owner `*.example.com` is
 /// the zone's wildcard and answers wherever that wildcard is expanded.
@@ -49,7 +49,7 @@ pub struct Pool {
     pub owners: Vec<Name>,
     /// The TTL of its answers in seconds, at most 2^31 - 1.
     pub ttl_seconds: u32,
-    /// What can be chosen; [`Choice::answer`](crate::Choice::answer) is an index into this.
+    /// The answers to choose from; [`Choice::answer`](crate::Choice::answer) is an index into this.
     pub answers: Vec<Answer>,
 }
 
@@ -60,7 +60,7 @@ pub struct Answer {
     pub ipv4: Vec<Ipv4Addr>,
     /// For AAAA.
     pub ipv6: Vec<Ipv6Addr>,
-    /// What the owner is an alias of, for all types that have no record here.
+    /// The target of the owner's alias, for all types that have no record here.
     pub alias: Option<Name>,
     /// The data of records of other types, in wire form without compression.
     pub others: Vec<(RecordType, Vec<u8>)>,
@@ -166,7 +166,7 @@ pub(crate) struct Place<'z> {
     pub(crate) pool: Option<usize>,
 }
 
-/// What [`Zones::locate`] finds.
+/// The result of [`Zones::locate`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Located<'z> {
     pub(crate) zone: u32,
@@ -249,7 +249,7 @@ impl Zones {
         located
     }
 
-    /// What answers for names below an encloser that do not exist (RFC 4592).
+    /// The node that answers for names below an encloser that do not exist (RFC 4592).
     #[inline]
     pub(crate) fn wildcard(&self, name: &LowerName, located: &Located<'_>) -> Option<Place<'_>> {
         let served = self.served(located.zone);

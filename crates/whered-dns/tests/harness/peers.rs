@@ -416,8 +416,8 @@ fn any_is_one_hinfo(case: &Case<'_>) -> bool {
     case.question_type() == Some(RecordType::ANY) && others.any(is_like)
 }
 
-/// NSD's NOTIMP repeats flags and no question; Knot looks at the class before the opcode. NOTIFY and
-/// UPDATE, which they have, are for transfers and changes, which we do not have.
+/// NSD's NOTIMP repeats flags and no question; Knot looks at the class before the opcode. NOTIFY
+/// and UPDATE, which they have, are for transfers and changes, which we do not have.
 fn other_opcodes(case: &Case<'_>) -> bool {
     let Some((ours, mut others)) = case.said() else {
         return false;

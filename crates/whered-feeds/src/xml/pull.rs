@@ -23,7 +23,7 @@ pub(super) struct Tag<'u> {
     /// Behind its `>`.
     pub(super) end: usize,
     pub(super) name: &'u str,
-    /// What is between `<` and `>` or `/>`.
+    /// The text between `<` and `>` or `/>`.
     pub(super) inside: &'u str,
 }
 

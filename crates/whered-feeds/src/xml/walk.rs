@@ -47,7 +47,7 @@ struct Walk<'s, 'u, E> {
     totals: Totals,
     quick: bool,
     shapes: Shapes,
-    /// Whose children the shapes are: depth and kinds.
+    /// The element whose children the templates are: depth and kinds.
     shapes_of: (usize, u32),
     /// A start tag was lost, so that an end tag may be one too many.
     has_lost_tags: bool,
@@ -362,7 +362,7 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
     }
 }
 
-/// What the slots hold that are values of elements around a record.
+/// The slots' values from elements around a record.
 fn base<'a>(open: &'a [Open<'_>], paths: &XmlPaths, slot_count: usize) -> Vec<Option<&'a [u8]>> {
     let mut base = vec![None; slot_count];
     if !paths.has_outer {

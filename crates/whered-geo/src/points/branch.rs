@@ -45,7 +45,7 @@ pub(super) struct Entry<'a> {
     pub(super) text: Text<'a>,
 }
 
-/// What an edit did besides.
+/// The other effects of an edit.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
     /// Bytes that the tree has more, modulo 2^64.
@@ -289,7 +289,7 @@ impl<C> Branch<C> {
         }
     }
 
-    /// What the allocator takes for the branch and its columns.
+    /// The bytes that the allocator takes for the branch and its columns.
     pub(super) fn memory_bytes(&self) -> usize {
         Self::bytes_of_room(self.room())
     }
@@ -398,7 +398,8 @@ impl<C: Node> Branch<C> {
         self.set_first(index, self.children[index].first());
     }
 
-    /// Says where a child begins, if it is not said already: what nobody writes stays in the caches of all cores.
+    /// Says where a child begins, if it is not said already: what nobody writes stays in the caches
+    /// of all cores.
     fn set_first(&mut self, index: usize, first: u64) {
         if self.firsts[index] != first {
             self.firsts[index] = first;

@@ -1,4 +1,4 @@
-//! What a search has found: spans of leaves, in the order of the reply.
+//! The hits of a search: spans of leaves, in the order of the reply.
 //!
 //! For: replies of any length without a step for each member: the count for the header, then the
 //! members' bytes as pieces that are copied or sent as they lie. Not for: searching.
@@ -12,7 +12,8 @@
 //!
 //! Spans are places, not references: they are good for the collection that was searched until it
 //! changes, and for a frozen view of it for as long as that lives; once they are held, for what
-//! holds them alone (`held.rs`). A reply can so be streamed from a view after the lock is gone, a piece at a time, from a [`FoundCursor`] that the door keeps.
+//! holds them alone (`held.rs`). A reply can so be streamed from a view after the lock is gone, a
+//! piece at a time, from a [`FoundCursor`] that the door keeps.
 //!
 //! Invariants: no span is empty; `count` is the sum of their lengths; if there are distances,
 //! there is one for each hit, in order, within its `error_meters` of the exact one.
@@ -117,8 +118,8 @@ impl Found {
         self.count == 0
     }
 
-    /// Bytes of memory held: places and distances, and what [`Points::hold`](super::Points::hold) has made of them;
-    /// not the members themselves.
+    /// Bytes of memory held: places and distances, and what [`Points::hold`](super::Points::hold)
+    /// has made of them; not the members themselves.
     pub fn memory_bytes(&self) -> usize {
         let places = self.spans.capacity() * size_of::<Span>();
         places + self.distances.capacity() * size_of::<f64>() + self.held_bytes
@@ -273,8 +274,8 @@ impl<'a> FoundHit<'a> {
         self.center.distance_meters(self.place())
     }
 
-    /// What [`FoundHit::distance_meters`] is at least and at most: much quicker where the order needed the
-    /// distance, and within a millionth of a millimeter for near hits.
+    /// What [`FoundHit::distance_meters`] is at least and at most: much quicker where the order
+    /// needed the distance, and within a millionth of a millimeter for near hits.
     pub fn distance_bounds_meters(&self) -> (f64, f64) {
         match self.about_meters {
             Some(about) => (about - error_meters(about), about + error_meters(about)),

@@ -7,8 +7,8 @@
 //! word, word ──xor keys──► 64 x 64 -> 128 bit product ──► upper xor lower half ──► next words
 //! ```
 //!
-//! A client that chooses names neither knows the key nor sees a hash, so that names cannot be chosen to
-//! collide. A folded product mixes all bits of both words, and costs one instruction.
+//! A client that chooses names neither knows the key nor sees a hash, so that names cannot be
+//! chosen to collide. A folded product mixes all bits of both words, and costs one instruction.
 //!
 //! ```text
 //! number │ permuted 31 (number.rs) │ 1 │ 0 ...        two different numbers differ in the upper half
@@ -35,8 +35,8 @@ impl Key {
         Key([1, 2, 3].map(|number: u64| random.hash_one(number)))
     }
 
-    /// A key by which all names of this length, at most 16 bytes, have one hash: the last product is
-    /// with zero.
+    /// A key by which all names of this length, at most 16 bytes, have one hash: the last product
+    /// is with zero.
     #[cfg(test)]
     pub(super) fn blind_to(length: u64) -> Key {
         Key([length, 0x9e37_79b9_7f4a_7c15, 0xd134_2543_de82_ef95])

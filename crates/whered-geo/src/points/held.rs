@@ -9,14 +9,16 @@
 //! found        the same spans, which are places in that tree now
 //! ```
 //!
-//! A frozen view shares the root, so that a writer that changes a leaf copies it and three branches, with one counted
-//! reference more for each of up to 128 leaves beside it. Here only a leaf in which something was found is shared.
-//! That costs the search some 40 ns a leaf, so a collection that nobody has changed lately is frozen all the same, and
-//! so is one in which hits are in very many leaves.
+//! A frozen view shares the root, so that a writer that changes a leaf copies it and three
+//! branches, with one counted reference more for each of up to 128 leaves beside it. Here only a
+//! leaf in which something was found is shared. That costs the search some 40 ns a leaf, so a
+//! collection that nobody has changed lately is frozen all the same, and so is one in which hits
+//! are in very many leaves.
 //!
-//! Concurrency: made while nobody writes; the tree is then a value like any other. How many more searches take the
-//! collection for one that is written to is counted without order: two that read the same number do no harm.
-//! Cost: a counted reference for each leaf, whose first line the reply reads anyway; four words for each.
+//! Concurrency: made while nobody writes; the tree is then a value like any other. How many more
+//! searches take the collection for one that is written to is counted without order: two that read
+//! the same number do no harm. Cost: a counted reference for each leaf, whose first line the reply
+//! reads anyway; four words for each.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -57,9 +59,9 @@ impl Clone for LatelyChanged {
 }
 
 impl Points {
-    /// What was found by searching the collection, for as long as a reply takes: the hits are places in the tree that
-    /// it gives, which stays as it is, whatever becomes of the collection: a frozen view, or the hits' leaves alone if
-    /// the collection is being changed.
+    /// What was found by searching the collection, for as long as a reply takes: the hits are
+    /// places in the tree that it gives, which stays as it is, whatever becomes of the collection:
+    /// a frozen view, or the hits' leaves alone if the collection is being changed.
     ///
     /// ```
     /// use whered_geo::{Cell, Found, Order, Place, Points, Search, Shape};
@@ -81,8 +83,8 @@ impl Points {
 }
 
 impl Tree {
-    /// Like [`Points::hold`], for a frozen view that need not live longer: a tree of the leaves with hits, unless
-    /// there are very many of them.
+    /// Like [`Points::hold`], for a frozen view that need not live longer: a tree of the leaves
+    /// with hits, unless there are very many of them.
     pub fn hold(&self, found: &mut Found) -> Tree {
         const AHEAD: usize = 8;
         let mut places: Vec<LeafAt> = found.leaves().collect();

@@ -57,8 +57,8 @@ impl Points {
         }
     }
 
-    /// The stages of `prefetch.rs` for the members that have a code, and at their end the entries are
-    /// there to be compared.
+    /// The stages of `prefetch.rs` for the members that have a code, and at their end the entries
+    /// are there to be compared.
     fn put_cells(&self, members: &[&[u8]], codes: &[Target; BATCH], found: &mut [Option<Cell>]) {
         let leaves = self.leaves_of(codes).map(|seen| seen.map(|seen| seen.leaf));
         leaves.iter().flatten().for_each(|leaf| leaf.prefetch_samples());

@@ -1,7 +1,7 @@
 //! Where a prefetch found a point, so that the change that follows need not search again.
 //!
-//! For: moves whose memory is prefetched together under a shared lock and that are applied afterwards.
-//! Not for: searching (`lookup.rs`, `prefetch.rs`).
+//! For: moves whose memory is prefetched together under a shared lock and that are applied
+//! afterwards. Not for: searching (`lookup.rs`, `prefetch.rs`).
 //!
 //! ```text
 //! lookup_hints   member ──► slot of the table, entry in its leaf ╮
@@ -11,9 +11,9 @@
 //!                do both neighbours still enclose the cell? ◄────╯   else a search as without a hint
 //! ```
 //!
-//! Invariant: a hint is checked before it is used, so that a wrong one changes nothing. The collection may
-//! have changed since, and the hint may come from another one.
-//! Cost: an entry is compared by its member, a position by its two neighbouring cells.
+//! Invariant: a hint is checked before it is used, so that a wrong one changes nothing. The
+//! collection may have changed since, and the hint may come from another one. Cost: an entry is
+//! compared by its member, a position by its two neighbouring cells.
 
 use super::members::Slot;
 use super::tree::{Position, Tree};

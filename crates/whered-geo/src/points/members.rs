@@ -52,7 +52,7 @@ pub(super) struct Members {
     key: Key,
     parts: Vec<Part>,
     len: usize,
-    /// What the allocator takes for the parts' buckets.
+    /// The bytes that the allocator takes for the parts' buckets.
     bytes: usize,
 }
 
@@ -88,7 +88,7 @@ impl Members {
         Members { key: Key::random(), parts: vec![Part::default()], len: 0, bytes: 0 }
     }
 
-    /// What names are hashed with.
+    /// The key that names are hashed with.
     pub(super) fn key(&self) -> &Key {
         &self.key
     }
@@ -137,7 +137,8 @@ impl Members {
         None
     }
 
-    /// Whether this slot is that of a member with this hash in this cell. Where two are alike, either will do.
+    /// Whether this slot is that of a member with this hash in this cell. Where two are alike,
+    /// either will do.
     pub(super) fn has(&self, slot: Slot, hash: u64, cell_code: u64) -> bool {
         let bucket = self.parts.get(slot.part).and_then(|part| part.buckets.get(slot.bucket));
         slot.part == self.part_of(hash)
@@ -193,7 +194,7 @@ impl Members {
         self.len -= 1;
     }
 
-    /// What the allocator takes for the table.
+    /// The bytes that the allocator takes for the table.
     pub(super) fn memory_bytes(&self) -> usize {
         memory::allocated_room::<Part>(self.parts.capacity()) + self.bytes
     }
@@ -204,7 +205,7 @@ impl Members {
         memory::allocated_room::<Part>(self.parts.capacity()) + self.parts_bytes()
     }
 
-    /// What the allocator takes for all parts.
+    /// The bytes that the allocator takes for all parts.
     fn parts_bytes(&self) -> usize {
         let buckets = |part: &Part| memory::allocated_room::<Bucket>(part.buckets.capacity());
         self.parts.iter().map(buckets).sum()
@@ -294,7 +295,7 @@ impl Part {
         Part { buckets: vec![Bucket::default(); size], homes: size - spare, used: 0 }
     }
 
-    /// What the allocator takes for the buckets, which have no spare room beyond their number.
+    /// The bytes that the allocator takes for the buckets, which have no spare capacity.
     fn memory_bytes(&self) -> usize {
         memory::allocated_room::<Bucket>(self.buckets.len())
     }

@@ -1,4 +1,4 @@
-//! What an allocator takes for a piece of memory.
+//! The bytes that an allocator takes for a piece of memory.
 //!
 //! For: the account of a collection's memory, which every change keeps up (`memory_bytes` of the
 //! tree, the branches, the long members and the table). Not for: what the allocator keeps when a

@@ -18,8 +18,9 @@
 //! - `members` has one slot for each entry, with its cell, and no other slot: that of a number is
 //!   an answer by itself.
 //!
-//! Pages of leaves lead out of the process and back (`pages.rs`, `loader/mod.rs`). A long reply holds its
-//! hits' leaves (`held.rs`); a change that was prefetched is not searched for again (`lookup_hint.rs`).
+//! Pages of leaves lead out of the process and back (`pages.rs`, `loader/mod.rs`). A long reply
+//! holds its hits' leaves (`held.rs`); a change that was prefetched is not searched for again
+//! (`lookup_hint.rs`).
 //!
 //! Concurrency: a plain value; shared for reading, exclusive for writing. [`Points::freeze`] gives
 //! a view that any thread may keep and read while the collection changes.
@@ -91,7 +92,7 @@ pub struct Points {
     lately_changed: LatelyChanged,
 }
 
-/// What an insertion did.
+/// The effect of an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inserted {
     /// The member is new.

@@ -16,8 +16,8 @@
 //! than k others, which are inside the circle as it is. For shapes that are no circle candidates
 //! are tested first.
 //!
-//! Cost: one or two passes over some times k keys, then k to 2 k distances by series; cells far from
-//! the centre are never looked at.
+//! Cost: one or two passes over some times k keys, then k to 2 k distances by series; cells far
+//! from the centre are never looked at.
 
 use std::f64::consts::PI;
 use std::ops::{ControlFlow, Range};

@@ -1,7 +1,7 @@
 //! Names that are decimal numbers, and how a key mixes them without losing any.
 //!
-//! For: the hash of such a name, which names it and no other, and batches, which carry the number in
-//! place of the name. Ids of databases are what most collections have for members. Not for: any
+//! For: the hash of such a name, which names it and no other, and batches, which carry the number
+//! in place of the name. Ids of databases are what most collections have for members. Not for: any
 //! other name (`hash.rs`).
 //!
 //! ```text
@@ -10,10 +10,9 @@
 //!                                       └─────────► mixed ► xor        can be undone
 //! ```
 //!
-//! A Feistel network is a permutation whatever its rounds compute (H. Feistel, 1973; M. Luby and
-//! C. Rackoff, SIAM J. Comput. 17, 1988, on four rounds with good functions). Here they are products
-//! with a random key.
-//! Cost: some ten operations for the number, four products for the permutation.
+//! A Feistel network is a permutation whatever its rounds compute (H. Feistel, 1973; M. Luby and C.
+//! Rackoff, SIAM J. Comput. 17, 1988, on four rounds with good functions). Here they are products
+//! with a random key. Cost: some ten operations for the number, four products for the permutation.
 
 /// Numbers below two to this power have a place among the mixed ones.
 pub(super) const NUMBER_BITS: u32 = 31;

@@ -1,7 +1,7 @@
 //! The bytes of members, and the overflow store of those that are too long for a leaf.
 //!
-//! For: the form of members in leaves (drawn in `leaf/mod.rs`), and members of more than a kilobyte.
-//! Not for: which entry a member belongs to.
+//! For: the form of members in leaves (drawn in `leaf/mod.rs`), and members of more than a
+//! kilobyte. Not for: which entry a member belongs to.
 //!
 //! ```text
 //! shelves ─┬ Shelf │ - │ bulk │ bulk │ ... 256 │      number = 256 * shelf + place
@@ -22,7 +22,7 @@ pub(super) const LONGEST_INSIDE_BYTES: usize = 1024;
 const OVERFLOW_MARK: u8 = b'!';
 const SHELF_PLACES: usize = 256;
 
-/// What stands for a member in a leaf.
+/// The form of a member in a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Text<'a> {
     /// The member, not longer than [`LONGEST_INSIDE_BYTES`].
@@ -191,20 +191,21 @@ impl Overflow {
         self.free.push(number);
     }
 
-    /// What the allocator takes for the texts, added up anew.
+    /// The bytes that the allocator takes for the members, added up anew.
     #[cfg(test)]
     pub(super) fn recounted_text_bytes(&self) -> usize {
         let bulks = self.shelves.iter().flat_map(|shelf| shelf.iter().flatten());
         bulks.map(|bulk| memory::allocated_shared(bulk.len())).sum()
     }
 
-    /// What the allocator takes for the texts, as it has been kept up.
+    /// The bytes that the allocator takes for the members, counted at each change.
     #[cfg(test)]
     pub(super) fn text_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// What the allocator takes for the long members and their table, which is shared itself.
+    /// The bytes that the allocator takes for the long members and their table, which is shared
+    /// itself.
     pub(super) fn memory_bytes(&self) -> usize {
         let places = memory::allocated_room::<Option<Arc<[u8]>>>;
         let last = self.shelves.last().map_or(0, |shelf| places(shelf.capacity()));

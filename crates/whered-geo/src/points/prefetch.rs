@@ -1,8 +1,8 @@
 //! Prefetches what the next lookups and changes will read.
 //!
 //! For: a connection's pipelined commands, the members of one command, batches. Not for: answers
-//! (`lookup.rs`, which has the same stages). No answer depends on a prefetch, and changes meanwhile do no harm.
-//! What the stages find is returned as a hint (`lookup_hint.rs`).
+//! (`lookup.rs`, which has the same stages). No answer depends on a prefetch, and changes meanwhile
+//! do no harm. What the stages find is returned as a hint (`lookup_hint.rs`).
 //!
 //! ```text
 //! stage   1 hash all            prefetch the table's buckets
@@ -24,16 +24,16 @@ use super::tree::Position;
 use super::{Points, members};
 use crate::cell::Cell;
 
-/// What is known of one lookup between two stages: the cell it leads to.
+/// The state of one lookup between two stages: its cell.
 pub(super) type Target = Option<u64>;
 
 impl Points {
-    /// How many points one batch prefetches. A caller that inserts more prefetches each batch just before it
-    /// inserts it.
+    /// How many points one batch prefetches. A caller that inserts more prefetches each batch just
+    /// before it inserts it.
     pub const PREFETCH_BATCH: usize = BATCH;
 
-    /// Prefetches what inserting these members into these cells, or moving them there, will read and
-    /// change. Writes a hint for each point, for [`Points::insert_with_hint`].
+    /// Prefetches what inserting these members into these cells, or moving them there, will read
+    /// and change. Writes a hint for each point, for [`Points::insert_with_hint`].
     ///
     /// # Panics
     /// If there are fewer hints than points.
@@ -51,7 +51,8 @@ impl Points {
         }
     }
 
-    /// Prefetches what finding the entries of these members, or removing them, will read and change.
+    /// Prefetches what finding the entries of these members, or removing them, will read and
+    /// change.
     pub fn prefetch_members(&self, members: &[&[u8]]) {
         for batch in members.chunks(BATCH) {
             let targets = self.codes(batch);
@@ -113,7 +114,7 @@ impl Points {
         }
     }
 
-    /// What the table has for each of these members, of which there are `BATCH` at most.
+    /// The table's codes of these members, of which there are at most `BATCH`.
     fn codes(&self, members: &[&[u8]]) -> [Target; BATCH] {
         let (mut hashes, mut codes) = ([0; BATCH], [None; BATCH]);
         self.hash_and_prefetch(members, &mut hashes);

@@ -1,12 +1,14 @@
 //! The order of hits by distance.
 //!
-//! For: ranking the candidates of `nearest.rs`, and sorting what a scan has found. Not for: finding them.
+//! For: ranking the candidates of `nearest.rs`, and sorting what a scan has found. Not for: finding
+//! them.
 //!
 //! Distances are told by series, within an error that is known ([`error_meters`]); two that are
-//! closer to each other than their errors are compared to the last bit. Equal ones come in the order of
-//! the scan: by box, then by (cell, member).
+//! closer to each other than their errors are compared to the last bit. Equal ones come in the
+//! order of the scan: by box, then by (cell, member).
 //!
-//! Cost: some forty operations a hit and a comparison of numbers; two exact distances where it is in doubt.
+//! Cost: some forty operations a hit and a comparison of numbers; two exact distances where it is
+//! in doubt.
 
 use std::cmp::Ordering;
 
@@ -34,7 +36,7 @@ pub(super) struct Ranked {
 }
 
 impl Ranked {
-    /// What the distance is at most.
+    /// An upper bound of the distance.
     pub(super) fn most_meters(&self) -> f64 {
         self.about_meters + error_meters(self.about_meters)
     }

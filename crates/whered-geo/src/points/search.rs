@@ -13,8 +13,8 @@
 //! ```
 //!
 //! Order is kept by two pending pieces: slots at the edge, and after them a range that is inside.
-//! Both grow while what follows adjoins them, so that quads that were cut only to be accepted one by
-//! one cost one binary search together, and the filter gets long runs.
+//! Both grow while what follows adjoins them, so that quads that were cut only to be accepted one
+//! by one cost one binary search together, and the filter gets long runs.
 //!
 //! Cost: a quad that is cut, some 30 ns; a key at the edge, about 1 ns; a leaf inside, the
 //! reading of its first cell.
@@ -48,7 +48,8 @@ impl Tree {
         hits.extend(found.hits(self).map(Hit::from));
     }
 
-    /// Finds the points of a search, as spans of the collection; what `found` held is dropped first.
+    /// Finds the points of a search, as spans of the collection; what `found` held is dropped
+    /// first.
     pub fn find(&self, search: &Search, found: &mut Found) {
         found.restart(search.center);
         if search.count == Some(0) || search.shape.is_negative() {
@@ -73,9 +74,9 @@ impl Tree {
         self.sort(search, found);
     }
 
-    /// Brings what the scan of a search has found, which is what it finds [`Order::Unsorted`], into its order, and
-    /// keeps as many hits as it wants. The tree is the one that was searched, or one that holds what was found
-    /// ([`Tree::hold`]).
+    /// Brings what the scan of a search has found, which is what it finds [`Order::Unsorted`], into
+    /// its order, and keeps as many hits as it wants. The tree is the one that was searched, or one
+    /// that holds what was found ([`Tree::hold`]).
     pub fn sort(&self, search: &Search, found: &mut Found) {
         if search.effective_order() != Order::Unsorted {
             ranking::arrange(self, search, found);
@@ -114,7 +115,7 @@ fn scan_in_order(points: &Tree, search: &Search, cursor: Cursor<'_>, found: &mut
     }
 }
 
-/// What is done with the entries of a range, in their order.
+/// Receives the entries of a range, in their order.
 pub(super) trait Sink {
     /// Fewer keys at the edge are tested, more are cut into quarters.
     const FEW_KEYS: usize;

@@ -153,7 +153,8 @@ impl Tree {
         first.with_slot(self.leaf(first).len() - 1)
     }
 
-    /// Inserts an entry at the position where it belongs; a long member goes into the overflow store.
+    /// Inserts an entry at the position where it belongs; a long member goes into the overflow
+    /// store.
     pub(super) fn insert(&mut self, at: Position, bits: u64, member: &[u8]) {
         let text = if member.len() > super::overflow::LONGEST_INSIDE_BYTES {
             Text::Overflow(Arc::make_mut(&mut self.overflow).insert(member))

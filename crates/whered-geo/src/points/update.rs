@@ -14,8 +14,8 @@ impl Points {
         self.insert_with_hint(member, cell, &LookupHint::default())
     }
 
-    /// Like [`insert`](Points::insert), with a hint of [`Points::lookup_hints`] for this point. A hint that is no
-    /// longer right has no effect.
+    /// Like [`insert`](Points::insert), with a hint of [`Points::lookup_hints`] for this point. A
+    /// hint that is no longer right has no effect.
     ///
     /// ```
     /// use whered_geo::{Cell, LookupHint, Inserted, Points};
@@ -32,7 +32,8 @@ impl Points {
         let to = match self.tree.confirmed_place(hint, bits) {
             Some(to) => to,
             None => {
-                // The leaf where the member goes is walked to while the table's bucket is on its way.
+                // The leaf where the member goes is walked to while the table's bucket is on its
+                // way.
                 if known.is_none() {
                     self.members.prefetch(hash);
                 }

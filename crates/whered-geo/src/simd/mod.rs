@@ -30,7 +30,7 @@ const GROUP: usize = 16;
 pub(crate) enum KeyBlock<'a> {
     /// Distances from a base.
     Narrow {
-        /// What is added to each.
+        /// The number that is added to each.
         base: u64,
         /// The distances.
         deltas: &'a [u32],
@@ -71,7 +71,7 @@ pub(crate) fn masks(
     )
 }
 
-/// What differs between processors beside the width of vectors.
+/// The operations that differ between processors, other than the width of vectors.
 trait Lanes: Copy {
     /// `a b + c`, rounded once where that is cheap.
     fn multiply_add(a: f32, b: f32, c: f32) -> f32;

@@ -148,7 +148,7 @@ impl<T: Into<Target>, I: Iterator<Item = (Prefix, T)>> Iterator for Ordered<I> {
     }
 }
 
-/// What takes the runs of a family: a table by the leading bits of the address.
+/// A table by the leading bits of an address, which receives the runs of a family.
 pub(super) trait FirstTable: Default {
     /// How many leading bits choose a cell; the rest is a multiple of eight.
     const BITS: u32;

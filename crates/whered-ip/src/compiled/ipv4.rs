@@ -100,7 +100,8 @@ impl Ipv4Table {
     /// The root of an address: nothing if the family has no prefix.
     #[inline(always)]
     fn root(&self, address: u32) -> Slot {
-        // All roots or none: the count is checked rather than the place, which is the same each time.
+        // All roots or none: the count is checked rather than the place, which is the same each
+        // time.
         let roots: Option<&[u32; ROOTS]> = self.first.first_chunk();
         roots
             .and_then(|roots| roots.get(root_of(address)))
@@ -112,9 +113,9 @@ impl Ipv4Table {
         Slot(self.first.get(cell_of(address)).copied().unwrap_or(NO_SLOT))
     }
 
-    /// The answers' slots for at most [`LANES`] addresses, in stages. Each stage prefetches what the next
-    /// one reads, for all lanes, so that the waits overlap. What a slot leads to is prefetched as soon as the
-    /// slot is known.
+    /// The answers' slots for at most [`LANES`] addresses, in stages. Each stage prefetches what
+    /// the next one reads, for all lanes, so that the waits overlap. What a slot leads to is
+    /// prefetched as soon as the slot is known.
     #[inline(always)]
     pub(super) fn slots_of_lanes(
         &self,
@@ -164,8 +165,9 @@ impl Ipv4Table {
             *root = self.root(*address);
             prefetch(&self.nodes, block_of(*root));
         }
-        // A block's slot is often in another line than its beginning. By reference, here and below: an
-        // array that was written word by word and is then copied as a whole waits for its last words.
+        // A block's slot is often in another line than its beginning. By reference, here and below:
+        // an array that was written word by word and is then copied as a whole waits for its last
+        // words.
         let mut places = [0; LANES];
         for ((place, root), address) in places.iter_mut().zip(&roots).zip(addresses) {
             *place = place_in(processor, &self.nodes, block_of(*root), *address);
@@ -231,8 +233,8 @@ fn block_of(root: Slot) -> usize {
     select_unpredictable(root.is_child(), root.place(), 0)
 }
 
-/// Where the slot of an address stands whose block begins there; outside if the block or the words that
-/// stand behind any block do, as in [`slot_under`].
+/// Where the slot of an address stands whose block begins there; outside if the block or the words
+/// that stand behind any block do, as in [`slot_under`].
 #[inline(always)]
 fn place_in(processor: impl Processor, nodes: &[u32], block: usize, address: u32) -> usize {
     let starts = nodes.get(block..block + BLOCK_WORDS).and_then(|block| block.first_chunk());

@@ -98,8 +98,8 @@ impl PrefixIndex {
         });
     }
 
-    /// Like [`lookup4_batch`](Self::lookup4_batch), and prefetches the first cache line of each value's item.
-    /// Values of 2^23 and more get no prefetch.
+    /// Like [`lookup4_batch`](Self::lookup4_batch), and prefetches the first cache line of each
+    /// value's item. Values of 2^23 and more get no prefetch.
     ///
     /// # Panics
     ///

@@ -79,7 +79,7 @@ pub struct PrefixIndex {
     path: Path,
 }
 
-/// What an index saves.
+/// The trade-off of an index.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum IndexForm {
     /// Memory: some 5 bytes an IPv4 network of a city-scale database, and one read to three.
@@ -89,7 +89,7 @@ pub enum IndexForm {
     Fast,
 }
 
-/// What a prefix leads to.
+/// The target of a prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
     /// This value.
@@ -108,7 +108,7 @@ impl From<u32> for Target {
     }
 }
 
-/// What a lookup found: the value of the longest prefix, and how long that prefix is.
+/// The result of a lookup: the value and the length of the longest prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Match {
     /// The value that the prefix was given.

@@ -31,8 +31,8 @@ use crate::simd::first_not_below;
 
 /// How many words are read from a node's beginning, its slots included.
 const STEP_WORDS: usize = 32;
-/// How many words stand behind the last node, so that as many may be read from any beginning, be it a
-/// node's or that of a block of the first table.
+/// How many words stand behind the last node, so that as many may be read from any beginning, be it
+/// a node's or that of a block of the first table.
 pub(super) const BEHIND_WORDS: usize = 258;
 /// How many runs a node has at most.
 const MOST_RUNS: usize = 16;
@@ -56,7 +56,8 @@ pub(super) fn slot_at(nodes: &[u32], place: usize) -> Slot {
     Slot(nodes.get(place).copied().unwrap_or(Slot::NOTHING.0))
 }
 
-/// Where that slot stands; outside if the node or the words that stand behind any node do, as in [`step`].
+/// Where that slot stands; outside if the node or the words that stand behind any node do, as in
+/// [`step`].
 #[inline(always)]
 pub(super) fn place_of_step(nodes: &[u32], child: Slot, octet: u8) -> usize {
     let place = child.place();

@@ -1,8 +1,8 @@
-//! What a batch prefetches when it knows a slot: the node that the slot leads to, and the caller's item for
-//! a value.
+//! What a batch prefetches when it knows a slot: the node that the slot leads to, and the caller's
+//! item for a value.
 //!
-//! The lanes of a batch reach their slots at different stages. A value's item is prefetched while other
-//! lanes still descend. Not for: reading anything.
+//! The lanes of a batch reach their slots at different stages. A value's item is prefetched while
+//! other lanes still descend. Not for: reading anything.
 
 use super::slot::Slot;
 use crate::simd::{prefetch, prefetch_at};
@@ -33,7 +33,7 @@ impl Prefetch for Node {
 pub struct Items<'a> {
     /// All items.
     pub bytes: &'a [u8],
-    /// What an item takes.
+    /// The size of an item.
     pub item_bytes: usize,
 }
 

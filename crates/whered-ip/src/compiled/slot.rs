@@ -33,7 +33,7 @@ pub(super) const PLACES: usize = 1 << END_WORDS_SHIFT;
 #[repr(transparent)]
 pub(super) struct Slot(pub(super) u32);
 
-/// What a slot that is no child says.
+/// The meaning of a slot that is no child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     /// No prefix holds the address.

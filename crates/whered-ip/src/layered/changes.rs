@@ -33,7 +33,7 @@ use super::base::leading_bits;
 use super::members::Attribute;
 use crate::{Block, Prefix};
 
-/// What became of a member: what it carries now, or `None` when it went.
+/// A change of a member: its new attribute, or `None` if it was removed.
 pub(super) type Change = Option<Attribute>;
 
 const SHORT_WORDS: usize = (1 << 16) / 64;
@@ -58,7 +58,7 @@ struct Node {
     /// The prefix, its leading bits at the top and the others zero.
     bits: u128,
     length: u8,
-    /// What became of the member that is this prefix.
+    /// The change of the member that is this prefix.
     own: Option<Change>,
     /// Ranges that have this prefix as a piece.
     ranges: Vec<RangeChange>,
@@ -154,7 +154,7 @@ impl Changes {
         self.bytes += value_bytes;
     }
 
-    /// What became of this very block.
+    /// The change of this very block.
     pub(super) fn get(&self, block: &Block) -> Option<&Change> {
         if self.is_empty() {
             return None;

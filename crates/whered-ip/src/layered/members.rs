@@ -11,8 +11,8 @@
 //! Invariants: attribute 0 has neither value nor expiry; every number is that of an attribute.
 //! Sorted by these keys, blocks are in the order of [`Block`].
 //!
-//! Concurrency: plain data. Cost: adding is constant, and one hash where value or expiry differ from
-//! those of the member before; sorting O(n log n), or linear when they come in order.
+//! Concurrency: plain data. Cost: adding is constant, and one hash where value or expiry differ
+//! from those of the member before; sorting O(n log n), or linear when they come in order.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use crate::Block;
 
-/// What a member carries beside its addresses.
+/// A member's value and expiry.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Attribute {
     pub(crate) value: Option<Arc<[u8]>>,

@@ -11,19 +11,19 @@
 //! fold           base of version n + 1, no changes
 //! ```
 //!
-//! A lookup asks the changes that hold the address and the base, and gives the smallest live member:
-//! what the base has counts unless a change says otherwise of that very block.
+//! A lookup asks the changes that hold the address and the base, and gives the smallest live
+//! member: what the base has counts unless a change says otherwise of that very block.
 //!
-//! Members stay as they were given: nothing is merged. A member is *live* at `now_millis` when it has
-//! no expiry or `now_millis` is below it. Expired members stay in memory, unseen, until they are
-//! removed or folded away.
+//! Members stay as they were given: nothing is merged. A member is *live* at `now_millis` when it
+//! has no expiry or `now_millis` is below it. Expired members stay in memory, unseen, until they
+//! are removed or folded away.
 //!
-//! Invariants: `len` is the number of members, expired ones included; a change that says "went" of a
-//! block that the base lacks is allowed and means nothing.
+//! Invariants: `len` is the number of members, expired ones included; a change that says "went" of
+//! a block that the base lacks is allowed and means nothing.
 //!
-//! Concurrency: plain data; copies are cheap and independent. Cost: a copy is some reference counts;
-//! lookups as `CompiledSet` and a bit of a filter, more near changes; insert and remove some copied
-//! nodes; folding is linear: some 100 ns a member.
+//! Concurrency: plain data; copies are cheap and independent. Cost: a copy is some reference
+//! counts; lookups as `CompiledSet` and a bit of a filter, more near changes; insert and remove
+//! some copied nodes; folding is linear: some 100 ns a member.
 
 mod base;
 mod changes;
@@ -178,7 +178,7 @@ impl LayeredSet {
         self.base.expired_len(now_millis)
     }
 
-    /// What the members are, expired ones included; linear in the changes.
+    /// Counts members by kind, expired ones included; linear in the changes.
     #[must_use]
     pub fn counts(&self) -> MemberCounts {
         let (ipv4, ipv6, ranges) = self.base.counts();
@@ -225,7 +225,7 @@ impl LayeredSet {
         !self.changes.has_inside(prefix) && !self.base.has_inside(prefix)
     }
 
-    /// What this very block carries, live or not.
+    /// The attribute of this very block, live or not.
     fn attribute(&self, block: &Block) -> Option<&Attribute> {
         match self.changes.get(block) {
             Some(change) => change.as_ref(),
@@ -507,8 +507,8 @@ impl LayeredSet {
         list
     }
 
-    /// A set with the live members, all of them compiled. The caller repeats changes that are made to `self`
-    /// later.
+    /// A set with the live members, all of them compiled. The caller repeats changes that are made
+    /// to `self` later.
     #[must_use]
     pub fn fold(&self, now_millis: u64) -> LayeredSet {
         LayeredSet::build(self.to_list(now_millis))

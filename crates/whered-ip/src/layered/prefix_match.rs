@@ -19,7 +19,8 @@ pub struct PrefixMatch<'a> {
 }
 
 impl PrefixMatch<'_> {
-    /// Orders matches: a smaller block ranks higher, among equally small ones the one that begins later.
+    /// Orders matches: a smaller block ranks higher, among equally small ones the one that begins
+    /// later.
     pub(crate) fn rank(&self) -> (Reverse<u128>, IpAddr) {
         (Reverse(self.block.size_less_one()), self.block.first())
     }

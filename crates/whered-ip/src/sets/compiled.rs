@@ -1,6 +1,7 @@
 //! An immutable set that is compiled for lookups, which return numbers.
 //!
-//! Not for: changes (`LayeredSet`), names, or values and expiries, which the caller finds by the number.
+//! Not for: changes (`LayeredSet`), names, or values and expiries, which the caller finds by the
+//! number.
 //!
 //! ```text
 //! blocks, smallest wins ──► elementary intervals ──┬─ IPv4 ──► k-ary tree, upper table, or rank by /24
@@ -31,7 +32,8 @@ const UPPER_TABLE_INTERVALS_MIN: usize = 17 * 16;
 const RANK_INTERVALS_MIN: usize = 1 << 18;
 /// The bit map needs that at most one interval in this many begins inside a /24.
 const RANK_DEEP_SHARE: usize = 8;
-/// From how many intervals of IPv6 on stages of 32 and 16 bits pay; below, the tree has three levels.
+/// From how many intervals of IPv6 on stages of 32 and 16 bits pay; below, the tree has three
+/// levels.
 const STAGES_INTERVALS_MIN: usize = 8 * 81;
 /// Stages need that at most one interval in this many begins inside a /48.
 const STAGES_DEEP_SHARE: usize = 8;
@@ -267,8 +269,8 @@ impl CompiledSet {
         )
     }
 
-    /// Prefetches what a lookup of this IPv4 address reads first, for an address that is looked up some
-    /// nanoseconds later. It has no other effect.
+    /// Prefetches what a lookup of this IPv4 address reads first, for an address that is looked up
+    /// some nanoseconds later. It has no other effect.
     #[inline]
     pub fn prefetch4(&self, address: u32) {
         if let Ipv4Form::UpperTable(form) = &self.ipv4 {
@@ -296,8 +298,8 @@ impl CompiledSet {
     pub fn lookup4_batch(&self, addresses: &[u32], found: &mut [u32]) {
         assert_eq!(addresses.len(), found.len(), "one answer an address");
         let path = match self.path {
-            // The compiler turns the bits of the upper table into AVX-512 gathers, which take longer
-            // than loads.
+            // The compiler turns the bits of the upper table into AVX-512 gathers, which take
+            // longer than loads.
             #[cfg(target_arch = "x86_64")]
             Path::Avx512(token) if self.is_resolved() => Path::Avx2(token.avx2()),
             path => path,

@@ -1,6 +1,7 @@
 //! Elementary intervals in k-ary trees: the compiled form of lists, ranges and IPv6.
 //!
-//! For: IPv4 by 17-way lines of 32-bit boundaries; IPv6 by the upper 64 bits in 9-way lines, and, where boundaries differ in the lower ones only, by short sorted lists. Not for: overlaps
+//! For: IPv4 by 17-way lines of 32-bit boundaries; IPv6 by the upper 64 bits in 9-way lines, and,
+//! where boundaries differ in the lower ones only, by short sorted lists. Not for: overlaps
 //! (`sweep` has removed them).
 //!
 //! ```text
@@ -32,7 +33,7 @@ const DEEP: u32 = 1 << 31;
 /// The highest answer that a compiled form can keep.
 pub(super) const ANSWER_MAX: u32 = DEEP - 1;
 
-/// What the intervals answer, by rank.
+/// The answers of the intervals, by rank.
 pub(super) enum Answers {
     /// The two take turns, the first of them at even ranks.
     Turns([u32; 2]),

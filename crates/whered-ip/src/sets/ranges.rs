@@ -8,8 +8,8 @@
 //! ranges        [1 ........................ 12]        [20 .. 29]     neighbours are one
 //! ```
 //!
-//! Invariants: ranges rise and never touch, so that equal sets are equal values. Families are apart:
-//! the complement of IPv4 addresses is that among all IPv4 addresses.
+//! Invariants: ranges rise and never touch, so that equal sets are equal values. Families are
+//! apart: the complement of IPv4 addresses is that among all IPv4 addresses.
 //!
 //! Concurrency: plain data. Cost: linear in the ranges of both sides; making them sorts.
 

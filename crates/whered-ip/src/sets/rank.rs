@@ -77,8 +77,8 @@ impl Builder {
         }
     }
 
-    /// Blocks with bases and answers of their own, and all numbers: the answers of the other blocks stand
-    /// behind the blocks, in the same memory.
+    /// Blocks with bases and answers of their own, and all numbers: the answers of the other blocks
+    /// stand behind the blocks, in the same memory.
     fn lay_out<N: Plain>(&self, numbered: impl Fn(u32) -> N) -> (Section<[u32; 4]>, Section<N>) {
         let (own_most, block_numbers) = (4 / size_of::<N>(), 16 / size_of::<N>());
         let ends = self.blocks.iter().skip(1).map(|(_, first)| *first).chain([self.answers.len()]);
@@ -211,8 +211,8 @@ impl Rank4 {
         self.bounds[list as usize] as usize..self.bounds[list as usize + 1] as usize
     }
 
-    /// The answers of at most [`LANES`] addresses, in three stages: each prefetches the lines that the
-    /// next one reads, so that none of them waits for another's.
+    /// The answers of at most [`LANES`] addresses, in three stages: each prefetches the lines that
+    /// the next one reads, so that none of them waits for another's.
     #[inline(always)]
     pub(super) fn answers(&self, addresses: &[u32], found: &mut [u32]) {
         for address in addresses {

@@ -2,7 +2,7 @@
 //!
 //! For: lists that are empty or cut off, from any source. Not for: reading lists.
 
-/// What a list that takes another's place may have lost.
+/// How much shorter a list may be than the one that it replaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShrinkLimit {
     /// Whether a list without members is taken.
@@ -26,7 +26,7 @@ impl ShrinkLimit {
     /// Whether a list of `new` members may take the place of `held` ones.
     ///
     /// # Errors
-    /// What was found and what is allowed.
+    /// The message says what was found and what is allowed.
     ///
     /// # Examples
     ///

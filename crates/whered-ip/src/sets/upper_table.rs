@@ -20,8 +20,9 @@
 //!                    how many of them there are before it; there is no table of starts then
 //! ```
 //!
-//! `resolved`, with 16 bits only, has 16 KiB, so that it stays in the nearest cache, and of 4,096 random
-//! networks it answers 94 of 100 random addresses. The other lists' beginnings are 40 KiB then.
+//! `resolved`, with 16 bits only, has 16 KiB, so that it stays in the nearest cache, and of 4,096
+//! random networks it answers 94 of 100 random addresses. The other lists' beginnings are 40 KiB
+//! then.
 //!
 //! One comparison tells the place among up to 32 lows. Of longer lists every 32nd low stands in a
 //! list of *guides* too, in which the same comparison finds the 32 that matter: one more line up to
@@ -29,9 +30,9 @@
 //! lists, upper halves have more than 16 bits: a comparison of all 16 lower ones stays right.
 //!
 //! Invariants: starts do not fall; 32 lows more than there are may be read. Concurrency: never
-//! changes. Cost: two reads and one comparison, or one read; 256 KiB, and 2 bytes a boundary (4 more
-//! with answers; up to 2 more where lists would be long); with `resolved` 24 KiB and 8 bytes for each upper
-//! half that it does not tell.
+//! changes. Cost: two reads and one comparison, or one read; 256 KiB, and 2 bytes a boundary (4
+//! more with answers; up to 2 more where lists would be long); with `resolved` 24 KiB and 8 bytes
+//! for each upper half that it does not tell.
 
 use super::intervals::Answers;
 use super::sweep::Intervals;
@@ -135,8 +136,9 @@ impl Resolved {
         bytes_of(&self.bits).len() + bytes_of(&self.before).len() + bytes_of(&self.parts).len()
     }
 
-    /// Writes the resolved answers and returns a bit for each unresolved address, the first one lowest. All
-    /// words are loaded before any is examined, so that a few instructions examine many.
+    /// Writes the resolved answers and returns a bit for each unresolved address, the first one
+    /// lowest. All words are loaded before any is examined, so that a few instructions examine
+    /// many.
     #[inline(always)]
     fn answers64(
         &self,
@@ -188,8 +190,8 @@ fn starts_by(boundaries: &[(u32, u32)], upper_bits: u32) -> Vec<u32> {
     starts
 }
 
-/// The fewest bits with which few boundaries stand in long lists, of which the table of starts is at
-/// most as large as the lows; half of an address where none are enough.
+/// The fewest bits with which few boundaries stand in long lists, of which the table of starts is
+/// at most as large as the lows; half of an address where none are enough.
 fn upper_bits_for(boundaries: &[(u32, u32)]) -> u32 {
     let may_have =
         |bits: &u32| *bits == UPPER_BITS || (4 << bits) <= size_of::<u16>() * boundaries.len();

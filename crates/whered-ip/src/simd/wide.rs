@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Numbers of the k-ary trees are kept with their highest bit flipped and compared as signed ones,
-//! since AVX2 knows no other comparison; others are plain. Cost: AVX-512 one comparison and one count a line, AVX2 two of each.
+//! since AVX2 knows no other comparison; others are plain. Cost: AVX-512 one comparison and one
+//! count a line, AVX2 two of each.
 #![allow(unsafe_code, reason = "instructions beyond the baseline are called behind their token")]
 
 #[cfg(target_arch = "x86_64")]
@@ -21,7 +22,8 @@ use whered_simd::Scalar;
 pub(crate) trait Compare: Copy {
     /// How many of sixteen are below `bound`; all with their highest bit flipped.
     fn below16(self, line: &[u32; 16], bound: u32) -> u32;
-    /// How many of the first eight of sixteen are below `bound`; all with their highest bit flipped.
+    /// How many of the first eight of sixteen are below `bound`; all with their highest bit
+    /// flipped.
     fn below8_of16(self, line: &[u32; 16], bound: u32) -> u32;
     /// How many of eight are below `bound`; all with their highest bit flipped.
     fn below8(self, line: &[u64; 8], bound: u64) -> u32;

@@ -2,8 +2,8 @@
 //!
 //! For: what a batch works out step by step. Not for: what lasts longer.
 //!
-//! Invariants: it begins at a cache line, so that what is done for several lanes at once never reads
-//! or writes two lines for one: where the stack begins is another place in each process.
+//! Invariants: it begins at a cache line, so that what is done for several lanes at once never
+//! reads or writes two lines for one: where the stack begins is another place in each process.
 
 use std::ops::{Deref, DerefMut};
 
@@ -21,7 +21,7 @@ impl<T: Copy + Default> Each<T> {
         Each([T::default(); LANES])
     }
 
-    /// What a function makes of each.
+    /// The results of a function for each.
     #[inline(always)]
     pub(crate) fn map<U: Copy + Default>(&self, of: impl Fn(T) -> U) -> Each<U> {
         let mut each = Each::new();

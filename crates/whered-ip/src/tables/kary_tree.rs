@@ -17,10 +17,10 @@
 //! hold the highest that there is: "not above" becomes "below", as signed numbers, and an empty
 //! place is below nothing. Zero itself cannot be kept; the first interval begins there anyway.
 //!
-//! Invariants: all levels are complete but for their last node; numbers rise strictly. Neither is relied
-//! on, since the lines may stand in a file that somebody overwrote: ranks are then wrong.
-//! Concurrency: never changes. Cost: one line a level, 17^5 is 1.4 million; memory 4.3 bytes a
-//! u32, 9 bytes a u64.
+//! Invariants: all levels are complete but for their last node; numbers rise strictly. Neither is
+//! relied on, since the lines may stand in a file that somebody overwrote: ranks are then wrong.
+//! Concurrency: never changes. Cost: one line a level, 17^5 is 1.4 million; memory 4.3 bytes a u32,
+//! 9 bytes a u64.
 
 use super::each::LANES;
 use crate::image::{Plain, Section, bytes_of, section};
@@ -176,8 +176,8 @@ impl<L: Line> KaryTree<L> {
         node * L::KEYS as u32 + below(self.levels[self.depth - 1].0, node)
     }
 
-    /// The ranks of at most [`LANES`] numbers, level by level for all of them. Each level prefetches the
-    /// lines of the next one, so that waits for memory overlap.
+    /// The ranks of at most [`LANES`] numbers, level by level for all of them. Each level
+    /// prefetches the lines of the next one, so that waits for memory overlap.
     #[inline(always)]
     pub(crate) fn ranks(
         &self,

@@ -1,7 +1,7 @@
 //! How numbers are found: what the compiled index of databases and the compiled sets share.
 //!
-//! For: a sorted search by cache lines, a place of its own for each of some keys, and numbers for all
-//! lanes of a batch. Not for: what stands at the place that was found.
+//! For: a sorted search by cache lines, a place of its own for each of some keys, and numbers for
+//! all lanes of a batch. Not for: what stands at the place that was found.
 //!
 //! Concurrency: plain data that never changes. Cost: see the files.
 

@@ -1,8 +1,8 @@
 //! A perfect hash of some 32-bit keys, with one read of a small table: a hash function without
 //! collisions, found by trial.
 //!
-//! For: what `stages` keeps for the /32 that a routing table knows. Not for: telling whether a key is
-//! one of them (the caller compares what stands at the place), nor for changes.
+//! For: what `stages` keeps for the /32 that a routing table knows. Not for: telling whether a key
+//! is one of them (the caller compares what stands at the place), nor for changes.
 //!
 //! ```text
 //! key ──► mixed ──┬─ multiplied, upper bits ──► displacements | d | ...      16 bits each, near
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Keys that share a displacement get the first one with which all of them have free places; those
-//! that are many come first, since they are hard to place. A fifth of the places stays free, so that
-//! some trials do.
+//! that are many come first, since they are hard to place. A fifth of the places stays free, so
+//! that some trials do.
 //!
 //! Invariants: no two of the keys have one place. Concurrency: never changes. Cost: four
 //! multiplications and a read; half a byte to one a key; about 150 ns a key to build. Source: hash,

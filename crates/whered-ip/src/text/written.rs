@@ -109,7 +109,7 @@ impl FromStr for ListChoice {
     type Err = &'static str;
 
     /// # Errors
-    /// What is allowed.
+    /// The message lists the allowed words.
     fn from_str(text: &str) -> Result<ListChoice, &'static str> {
         let all = [ListChoice::First, ListChoice::Last, ListChoice::Public];
         all.into_iter().find(|choice| choice.name() == text).ok_or("first, last or public")

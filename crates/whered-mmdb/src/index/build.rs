@@ -72,7 +72,7 @@ fn records(tree: &SearchTree, bytes: &[u8]) -> Result<RecordSet, MmdbError> {
     Ok(records)
 }
 
-/// What the tree has for a network.
+/// The tree's leaf for a network.
 #[derive(Clone, Copy)]
 enum Leaf {
     Empty,

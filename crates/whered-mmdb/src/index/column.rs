@@ -22,8 +22,8 @@
 //! lie with their bits, which `base` shifts as it does whole numbers. Only a column whose numbers
 //! leave nothing for "absent" (0 and 2^64 - 1, say) has to be kept as one of several types.
 //!
-//! Invariants: the field of a column of one type has at most 8 bytes, that of a mixed one has 9, and
-//! a row text begins before byte 256.
+//! Invariants: the field of a column of one type has at most 8 bytes, that of a mixed one has 9,
+//! and a row text begins before byte 256.
 
 /// The type of a value, or of all values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Kind {
 pub(super) const NEAR_BYTES: usize = 512;
 /// The length that says that more is to be read than a length of one byte and a text.
 pub(super) const LONG: u8 = u8::MAX;
-/// What a mixed field takes: its kind and a value.
+/// The size of a mixed field: its kind and a value.
 pub(super) const MIXED_BYTES: usize = 9;
 /// How many words of the layout a column takes.
 pub(super) const COLUMN_WORDS: usize = 3;

@@ -10,13 +10,13 @@
 //! ```
 //!
 //! Who hands a record on by its id, as the library that takes the place of libmaxminddb does, waits
-//! for this table in every lookup: half a megabyte stays where a whole one would not. Records come in
-//! rising order and are mostly short, so that tens of them follow a start; the shift is the largest for
-//! which all do, and 0, where every row has a start, is always one: six bytes a row then, two and a little with
-//! the largest.
+//! for this table in every lookup: half a megabyte stays where a whole one would not. Records come
+//! in rising order and are mostly short, so that tens of them follow a start; the shift is the
+//! largest for which all do, and 0, where every row has a start, is always one: six bytes a row
+//! then, two and a little with the largest.
 //!
-//! Invariants: the ids are sound as they were built; of a file somebody overwrote they are wrong, but
-//! nothing outside is read. Cost: two loads side by side, no branch on data.
+//! Invariants: the ids are sound as they were built; of a file somebody overwrote they are wrong,
+//! but nothing outside is read. Cost: two loads side by side, no branch on data.
 
 use std::ops::Range;
 use whered_ip::image::{Image, Section, bytes_of};

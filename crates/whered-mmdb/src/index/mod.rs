@@ -21,8 +21,8 @@
 //! compared.
 //!
 //! Concurrency: immutable; any number of readers. Cost: a lookup one to three cache lines in IPv4,
-//! six to nine in IPv6, most of them near; a row one more, and one for each text of it, of which those that
-//! many rows share are near. Nothing is allocated.
+//! six to nine in IPv6, most of them near; a row one more, and one for each text of it, of which
+//! those that many rows share are near. Nothing is allocated.
 
 mod build;
 mod column;
@@ -140,8 +140,8 @@ impl DatabaseIndex {
     /// Compiles a database.
     ///
     /// Linear in networks and records (`docs/design/ip-index.md` has the time for a city database);
-    /// memory is that of the networks twice, or, if that is more, that of the result with 16 bytes for each field
-    /// of each record and all texts.
+    /// memory is that of the networks twice, or, if that is more, that of the result with 16 bytes
+    /// for each field of each record and all texts.
     ///
     /// # Errors
     ///
@@ -185,9 +185,9 @@ impl DatabaseIndex {
         self.networks.lookup4_batch(addresses, found);
     }
 
-    /// Like [`lookup4_batch`](Self::lookup4_batch), and prefetches the row of each answer while other lookups
-    /// go on, so that [`row`](Self::row) does not wait for its first cache line. It pays for batches of ten
-    /// to a few hundred addresses.
+    /// Like [`lookup4_batch`](Self::lookup4_batch), and prefetches the row of each answer while
+    /// other lookups go on, so that [`row`](Self::row) does not wait for its first cache line. It
+    /// pays for batches of ten to a few hundred addresses.
     ///
     /// # Panics
     ///
@@ -215,8 +215,8 @@ impl DatabaseIndex {
         self.rows.get(found.row)
     }
 
-    /// Prefetches the rows of many answers and their strings, so that [`row`](Self::row) does not wait for
-    /// them. It pays from some ten answers on.
+    /// Prefetches the rows of many answers and their strings, so that [`row`](Self::row) does not
+    /// wait for them. It pays from some ten answers on.
     #[inline]
     pub fn prefetch_rows(&self, found: &[Found]) {
         self.rows.prefetch(&found.iter().map(|found| found.row));

@@ -17,7 +17,7 @@ use super::column::LONG;
 use std::collections::HashMap;
 
 pub(super) const LINE_BYTES: usize = 64;
-/// What places may be counted in.
+/// The units of offsets.
 pub(super) const UNITS_BYTES: [usize; 3] = [1, 2, 4];
 
 /// The distinct texts of a column.

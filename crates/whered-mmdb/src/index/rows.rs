@@ -15,11 +15,11 @@
 //!
 //! A lookup reads the row, mostly from far away, and texts that many rows share, mostly from near.
 //! What counts is therefore that rows together are small, and that little else is far. Fields take
-//! as few bytes as the column's values need. Texts stand once for all rows of a column, ordered by how
-//! many networks lead to them, the most used first, inside one cache line if they fit. Of columns
-//! whose texts together are too many to be near the largest one has its texts in the rows, if
-//! nearly all of them fit there: a row of a city database has 32 bytes. Rows take a power of two up to
-//! a cache line, so that none lies in two.
+//! as few bytes as the column's values need. Texts stand once for all rows of a column, ordered by
+//! how many networks lead to them, the most used first, inside one cache line if they fit. Of
+//! columns whose texts together are too many to be near the largest one has its texts in the rows,
+//! if nearly all of them fit there: a row of a city database has 32 bytes. Rows take a power of two
+//! up to a cache line, so that none lies in two.
 //!
 //! All fields of a column have the same type in nearly every database, so type, place and width
 //! are the column's: reading one is a few loads and no branch on data, and a loop over many
@@ -63,14 +63,15 @@ pub enum Cell<'a> {
     InPlace,
 }
 
-/// How many bytes stand behind the last text: a length, and as many as a length of one byte may say.
+/// How many bytes stand behind the last text: a length, and as many as a length of one byte may
+/// say.
 pub(super) const ENTRY_BYTES: usize = 256;
 /// Texts of columns that have no more than this are taken to be near.
 const NEAR_TEXT_BYTES: u32 = 16 << 10;
 /// More columns than there may be.
 const QUICK_COLUMNS: usize = 256;
 
-/// What a place outside holds: nothing.
+/// The row of an index out of bounds, which is empty.
 static NO_ROW: [u8; NEAR_BYTES] = [0; NEAR_BYTES];
 
 /// The decoded fields of one record, or of none.

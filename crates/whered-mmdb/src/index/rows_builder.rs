@@ -2,8 +2,8 @@
 //!
 //! Not for reading rows; `rows` draws their layout, and `column` that of values in rows.
 //!
-//! A column's types and sizes are known only when all records are decoded. Until then each value takes 16
-//! bytes, and all strings are in one buffer.
+//! A column's types and sizes are known only when all records are decoded. Until then each value
+//! takes 16 bytes, and all strings are in one buffer.
 
 use super::column::{Column, Kind, LONG, MIXED_BYTES, NEAR_BYTES};
 use super::ids::IdTables;
@@ -24,7 +24,7 @@ const TEXT_BYTES_END: usize = u16::MAX as usize;
 const FAR_TEXTS_BYTES: usize = 128 << 10;
 /// Of how many rows one may have a text that the rows have no space for.
 const ROWS_FOR_A_LONG_ONE: usize = 32;
-/// What such a text takes in its row.
+/// The size of such a string in its row.
 const LONG_BYTES: usize = 5;
 /// Marks cells of such texts.
 const OTHER_TEXT: u64 = 1 << 63;
@@ -108,7 +108,7 @@ struct RowsBuilder {
     columns: usize,
     cells: Vec<RawCell>,
     texts: Vec<u8>,
-    /// What stands in rows of a column of such texts, each with its length before it.
+    /// The strings that rows hold themselves, each with its length before it.
     row_texts: Vec<u8>,
 }
 
@@ -276,7 +276,8 @@ impl RowsBuilder {
         Some(Column::new(kind, bytes_for(most_field), base))
     }
 
-    /// Makes the texts of a column references to entries, whose places are counted in one of the units.
+    /// Makes the texts of a column references to entries, whose places are counted in one of the
+    /// units.
     fn intern(&mut self, column: usize, uses: &[u32], units_bytes: &[usize]) -> Places {
         let mut pool = TextPool::default();
         let cells = self.cells.iter_mut().skip(column).step_by(self.columns).zip(uses);

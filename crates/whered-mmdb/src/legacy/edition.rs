@@ -54,7 +54,7 @@ pub enum LegacyEdition {
     NetSpeedRev1V6,
 }
 
-/// What a record number of an edition's tree means.
+/// The meaning of a record number in an edition's tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// A country number.

@@ -51,7 +51,7 @@ const MARKER_SEARCH: usize = 20;
 /// How long the copyright text may be.
 const MAX_INFO_BYTES: usize = 100;
 
-/// What opening a legacy file yields.
+/// An opened legacy file.
 pub(crate) struct Opened {
     pub(crate) edition: LegacyEdition,
     pub(crate) tree: SearchTree,

@@ -137,7 +137,7 @@ fn line_of(row: &ByteRecord) -> u64 {
     row.position().map_or(1, csv::Position::line)
 }
 
-/// What a place of the records is made from.
+/// The source of a field of the records.
 #[derive(Debug)]
 enum Template {
     Cell { column: usize, cell_type: CellType },
@@ -218,7 +218,7 @@ impl Header {
         super::insert(writer, prefix, value, line_of(row), &column)
     }
 
-    /// What the row says of a place; `None` if all its cells are empty.
+    /// The row's value for a field; `None` if all its cells are empty.
     fn value(&self, template: &Template, row: &ByteRecord) -> Result<Option<Value>, RowsError> {
         match template {
             Template::Cell { column, cell_type } => {

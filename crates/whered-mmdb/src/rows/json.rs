@@ -14,7 +14,7 @@ use crate::json::TYPE_MARK;
 use crate::value::Value;
 use std::borrow::Cow;
 
-/// What is wrong with a text, and where in it.
+/// A fault of a text, with its offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     /// Counted from 0.

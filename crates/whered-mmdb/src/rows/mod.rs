@@ -159,7 +159,7 @@ pub fn read_ndjson(bytes: &[u8], writer: &mut Writer) -> Result<u64, RowsError> 
     read(RowsFormat::Ndjson, bytes, writer)
 }
 
-/// What the column or member with the network is called.
+/// The name of the column or member with the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NetworkName {
     /// A prefix.

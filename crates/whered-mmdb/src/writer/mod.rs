@@ -17,7 +17,7 @@
 //!   was replaced stays in the data section, unused.
 //! - Equal calls in equal order give equal bytes.
 //!
-//! What the reader would refuse cannot be inserted: the limits are the same.
+//! A value that the reader would refuse cannot be inserted: the limits are the same.
 //! A writer has one owner. Inserting costs one step per bit of the prefix plus the value's size;
 //! finishing is linear in the tree.
 
@@ -35,7 +35,7 @@ use std::collections::HashSet;
 use tree::{BuiltTree, Trie};
 use whered_ip::Prefix;
 
-/// What a new database says of itself.
+/// The metadata of a new database.
 ///
 /// ```
 /// use whered_mmdb::WriterOptions;
@@ -371,7 +371,7 @@ fn repeated_key(pairs: &[(String, Value)]) -> Option<&str> {
     None
 }
 
-/// What a value that is to be inserted may still hold.
+/// The remaining budget of a value that is inserted.
 struct Allowance {
     values: usize,
     payload_bytes: usize,

@@ -42,7 +42,7 @@ pub(super) struct Trie {
     nodes: Vec<TrieNode>,
 }
 
-/// What a place of the built tree holds.
+/// The content of a slot of the built tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Empty,
@@ -144,7 +144,7 @@ impl Trie {
 struct Builder<'a> {
     trie: &'a Trie,
     nodes: Vec<[Slot; 2]>,
-    /// What stands at `::/96`; the walk comes there before it meets any alias.
+    /// The slot at `::/96`, which the walk reaches before any alias.
     ipv4: Option<Slot>,
     /// Whether two equal leaves beside each other become one.
     is_merging: bool,

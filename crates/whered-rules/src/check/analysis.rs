@@ -38,7 +38,7 @@ const MORE_POINTS: usize = 12;
 /// useless; it is useless either way.
 const MANY: usize = 200;
 
-/// What is known of a rule so far, over all its entries.
+/// The findings about a rule so far, over all its entries.
 #[derive(Clone, Default)]
 struct State {
     /// It became an entry at all.
@@ -48,11 +48,11 @@ struct State {
     /// Without it, some packet would fare otherwise.
     useful: bool,
     undecided: bool,
-    /// Who decides what it could meet, before it.
+    /// The earlier entries that decide its packets.
     before: BTreeSet<RuleId>,
     /// One of them decides otherwise than the rule.
     differs: bool,
-    /// Who would decide the same after it.
+    /// The later entries that decide the same.
     after: BTreeSet<RuleId>,
     overlaps: BTreeSet<RuleId>,
 }
@@ -165,7 +165,7 @@ impl<'f> Analysis<'f> {
         matches!(self.form.rules[entry].effect, Effect::Decide(_) | Effect::Policy)
     }
 
-    /// What an entry decides; the policy for none.
+    /// The decision of an entry; without one, of the policy.
     fn verdict(&self, entry: Option<usize>) -> &Verdict {
         match entry.map(|entry| &self.form.rules[entry].effect) {
             Some(Effect::Decide(verdict)) => verdict,

@@ -1,4 +1,4 @@
-//! What is useless or doubtful in a ruleset.
+//! Finds rules that are useless or doubtful.
 //!
 //! For: `whered rules check`: rules that no packet can meet, rules that change nothing, rules
 //! that overlap with another verdict, sets and chains that nobody uses.
@@ -54,7 +54,7 @@ impl Default for Effort {
     }
 }
 
-/// What was found.
+/// The text that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// No packet can meet the rule.

@@ -12,12 +12,12 @@
 //! finds it asks the rule itself. IPv6 addresses are numbered by the intervals between all ends of
 //! ranges in the ruleset ([`Ends`]), so that lanes 0 and 1 are 32-bit numbers there too.
 //!
-//! Lazy fields are no lanes: their ends stand behind those of the lanes, and a box that asks for one is
-//! marked slow, too.
+//! Lazy fields are no lanes: their ends stand behind those of the lanes, and a box that asks for
+//! one is marked slow, too.
 //!
 //! Lanes are words of the packet where the rules ask for its first eight words only, or for more
-//! than eight fields without sets: then nothing is copied. Otherwise they are gathered into a line of
-//! their own, so that up to eight fields are one comparison whichever they are.
+//! than eight fields without sets: then nothing is copied. Otherwise they are gathered into a line
+//! of their own, so that up to eight fields are one comparison whichever they are.
 //!
 //! Invariants: boxes are in the order of their rules; the boxes of one rule that are not slow are
 //! disjoint; `high` of a lane that a box does not ask about is the lane's greatest value.
@@ -103,7 +103,8 @@ impl Lanes {
             }
         }
         used.sort_unstable();
-        // A set's bit is not a word of its own, and a box of eight lanes is one line instead of two.
+        // A set's bit is not a word of its own, and a box of eight lanes is one line instead of
+        // two.
         let has_sets = used.iter().any(|field| matches!(field, Field::Set(_)));
         let words = || used.iter().filter_map(|field| field.word());
         let is_near = words().all(|word| word < LANES / 2);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use whered_random::Random;
 
-/// What random rules are like.
+/// The kind of random rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
     pub(crate) family: Family,

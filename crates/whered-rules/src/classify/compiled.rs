@@ -125,7 +125,7 @@ pub struct Compiled {
     lanes: Lanes,
     /// The rule of each box.
     rule: Vec<u32>,
-    /// What boxes ask for beside their lanes; none where no rule asks for a lazy field.
+    /// The conditions of boxes beyond their lanes; empty where no rule has a lazy field.
     questions: Vec<Question>,
     /// Some rule does not end the search.
     non_terminal: bool,
@@ -172,8 +172,8 @@ impl Compiled {
         }
     }
 
-    /// The first terminal rule that matches. Non-terminal rules that match before it are appended to
-    /// `matched`. Lazy fields are zeros.
+    /// The first terminal rule that matches. Non-terminal rules that match before it are appended
+    /// to `matched`. Lazy fields are zeros.
     ///
     /// # Panics
     ///
@@ -206,8 +206,8 @@ impl Compiled {
         )
     }
 
-    /// Like [`find`](Self::find), for many packets: `answers` gets the rule of each, or [`NO_RULE`];
-    /// `matched` loses its old contents. Lazy fields are zeros.
+    /// Like [`find`](Self::find), for many packets: `answers` gets the rule of each, or
+    /// [`NO_RULE`]; `matched` loses its old contents. Lazy fields are zeros.
     ///
     /// # Panics
     ///
@@ -221,7 +221,8 @@ impl Compiled {
         self.find_batch_lazy(packets, lazy::none, answers, matched);
     }
 
-    /// Like [`find_batch`](Self::find_batch); `lazy` computes the lazy fields of a packet, by its index.
+    /// Like [`find_batch`](Self::find_batch); `lazy` computes the lazy fields of a packet, by its
+    /// index.
     ///
     /// # Panics
     ///
@@ -266,8 +267,8 @@ impl Compiled {
         self.non_terminal
     }
 
-    /// The first terminal rule that matches and whose bit in `deleted` is not set, by hash tables: the
-    /// graphs have dropped what a deleted rule hid.
+    /// The first terminal rule that matches and whose bit in `deleted` is not set, by hash tables:
+    /// the graphs have dropped what a deleted rule hid.
     pub(crate) fn find_alive<A: AnyPacket>(
         &self,
         packet: &A,
@@ -398,7 +399,8 @@ impl Compiled {
         let mut found = Found::new();
         let chunks = packets.chunks(BATCH).zip(answers.chunks_mut(BATCH));
         for (turn, (packets, answers)) in chunks.enumerate() {
-            // Made only where it is needed: it takes as much of the nearest cache as the packets do.
+            // Made only where it is needed: it takes as much of the nearest cache as the packets
+            // do.
             let gathered;
             let keys = match self.batch_in_place(packets) {
                 Some(keys) => keys,

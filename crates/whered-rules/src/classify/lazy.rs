@@ -8,8 +8,8 @@
 //! box 7:  lane 3 [80, 80], inexact ─► found by its lanes ─► question 7: [3, 3] ─► lazy(packet)[0]
 //! ```
 //!
-//! No graph is cut by lazy fields. Where many rules differ in nothing else, all of them would ask for a
-//! packet's field: [`asked`] measures that, and the caller then puts the numbers into words.
+//! No graph is cut by lazy fields. Where many rules differ in nothing else, all of them would ask
+//! for a packet's field: [`asked`] measures that, and the caller then puts the numbers into words.
 //!
 //! Concurrency: plain data. Cost: four comparisons a question, and what the caller takes to answer.
 
@@ -96,7 +96,8 @@ pub struct Asked {
     pub questions: f64,
 }
 
-/// Counts questions over `packets` packets drawn from the rules, rule by rule. Costs that many scans.
+/// Counts questions over `packets` packets drawn from the rules, rule by rule. Costs that many
+/// scans.
 pub fn asked(rules: &Rules, packets: usize) -> Asked {
     let mut samples = Samples::new(rules, 12);
     let (mut asked, mut questions) = (0, 0);

@@ -12,12 +12,13 @@
 //!        └► overlay ─► comes before the base's answer? ─► it wins
 //! ```
 //!
-//! Invariants: `before` rises along the overlay; a deleted slot is never an answer; the base's graphs
-//! drop rules that an earlier one hides, which is right until that one is deleted, and then its
-//! packets, which find it first, are answered by the tuple space, which drops none.
+//! Invariants: `before` rises along the overlay; a deleted slot is never an answer; the base's
+//! graphs drop rules that an earlier one hides, which is right until that one is deleted, and then
+//! its packets, which find it first, are answered by the tuple space, which drops none.
 //!
-//! Costs: an insertion compiles the overlay, some microseconds a rule of it; a deletion copies a bit
-//! a rule. A lookup pays for the overlay only if there is one, and for deletions only if there are any.
+//! Costs: an insertion compiles the overlay, some microseconds a rule of it; a deletion copies a
+//! bit a rule. A lookup pays for the overlay only if there is one, and for deletions only if there
+//! are any.
 
 use super::boxes::Boxes;
 use super::compiled::{AnyPacket, Compiled, Form, Matched};
@@ -56,7 +57,7 @@ impl fmt::Display for ChangeError {
 
 impl std::error::Error for ChangeError {}
 
-/// What was compiled whole.
+/// The base as it was compiled.
 #[derive(Debug)]
 struct Base {
     compiled: Arc<Compiled>,
@@ -247,7 +248,7 @@ impl Live {
         Live { base: Arc::new(base), ..self.clone() }
     }
 
-    /// What the forms take: the base's, the one for what deletions uncover, the overlay's.
+    /// The bytes of the forms: the base's, the one for rules that deletions uncover, the overlay's.
     pub fn memory_bytes(&self) -> usize {
         let overlay = self.overlay.as_ref().map_or(0, |overlay| overlay.memory_bytes());
         self.base.compiled.memory_bytes() + self.base.whole.memory_bytes() + overlay
@@ -343,8 +344,8 @@ impl Live {
         place != NO_RULE && (base == NO_RULE || self.inserted[place as usize].before <= base)
     }
 
-    /// The slot of the first terminal rule that matches; slots of rules that match before it are put
-    /// behind what is in `matched`, in order. Lazy fields are zeros.
+    /// The slot of the first terminal rule that matches; slots of rules that match before it are
+    /// put behind what is in `matched`, in order. Lazy fields are zeros.
     ///
     /// # Panics
     ///
@@ -389,8 +390,8 @@ impl Live {
         (answer != NO_RULE).then_some(answer)
     }
 
-    /// The same for many packets: `answers` gets slots or [`NO_RULE`]; `matched` loses what it held. Late
-    /// numbers are zeros.
+    /// The same for many packets: `answers` gets slots or [`NO_RULE`]; `matched` loses what it
+    /// held. Late numbers are zeros.
     ///
     /// # Panics
     ///
@@ -404,7 +405,8 @@ impl Live {
         self.find_batch_lazy(packets, lazy::none, answers, matched);
     }
 
-    /// Like [`find_batch`](Self::find_batch); `lazy` computes the lazy fields of a packet, by its index.
+    /// Like [`find_batch`](Self::find_batch); `lazy` computes the lazy fields of a packet, by its
+    /// index.
     ///
     /// # Panics
     ///

@@ -1,10 +1,10 @@
 //! The compiled classifier: ordered rules over ranges of fields, first match decides.
 //!
 //! For: [`Planner`](plan::Planner), which compiles [`Rules`] into the form that suits them and goes
-//! on looking for a better one; [`Compiled`], which answers one at a time and in batches; [`Live`], the same
-//! with rules inserted and deleted at once; [`scan`], the twin of them all.
-//! Not for: rule formats, names, chains and lines: a rule is known by its place, or by a [`RuleId`].
-//! Not for: threads and clocks; the time is an argument.
+//! on looking for a better one; [`Compiled`], which answers one at a time and in batches; [`Live`],
+//! the same with rules inserted and deleted at once; [`scan`], the twin of them all. Not for: rule
+//! formats, names, chains and lines: a rule is known by its place, or by a [`RuleId`]. Not for:
+//! threads and clocks; the time is an argument.
 //!
 //! ```text
 //! Rules ─► boxes ─┬─► tuples: hash tables, built in milliseconds, no rule dropped

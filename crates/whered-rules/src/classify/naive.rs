@@ -5,7 +5,7 @@
 
 use super::rule::{Field, Rule, Values};
 
-/// What a packet matched.
+/// The rules that a packet matched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The first terminal rule that matches, by its place in the list.
@@ -28,7 +28,7 @@ pub struct Miss {
 /// The way of a packet through the rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
-    /// What was found.
+    /// The text that was found.
     pub outcome: Outcome,
     /// Every rule before the one that ended the search that did not match, with the reason.
     pub misses: Vec<Miss>,

@@ -1,6 +1,7 @@
 //! Choosing the form of a ruleset: candidates are built under a budget and measured.
 //!
-//! For: [`Planner`]. Not for: threads and clocks; the owner calls, with a clock, from where it likes.
+//! For: [`Planner`]. Not for: threads and clocks; the owner calls, with a clock, from where it
+//! likes.
 //!
 //! ```text
 //! first:  tuple space (always there) ─► a graph, bit vectors, graphs, most promising first, until the seconds are over
@@ -8,7 +9,7 @@
 //! every candidate: built ─► timed in batches on 4,096 packets drawn from the rules ─► the best stays
 //! ```
 //!
-//! What a graph costs cannot be told from tables: the same rules, split in another way, take a
+//! The cost of a graph cannot be predicted: the same rules, split in another way, take a
 //! hundred times the memory and are slower or faster. So it is tried.
 
 use super::boxes::Boxes;
@@ -29,11 +30,11 @@ const FIRST: usize = 12;
 /// packets nor large forms are found in the caches whole.
 const SAMPLES_A_RULE: usize = 4;
 const SAMPLES: (usize, usize) = (4096, 65_536);
-/// Rounds that a form is measured in at most, and after how long no further one begins: a slow form does not
-/// take the time of quick ones.
+/// Rounds that a form is measured in at most, and after how long no further one begins: a slow form
+/// does not take the time of quick ones.
 const MEASURED: (usize, Duration) = (4, Duration::from_millis(40));
-/// What a form must cost at most, of what the best one costs, to take its place: less is the noise of
-/// a clock, and the larger of two equal forms loses more when others want the caches, too.
+/// The highest cost of a form, relative to the best one, at which it takes its place: less is the
+/// noise of a clock, and the larger of two equal forms loses more when others want the caches, too.
 const BETTER: f64 = 0.98;
 
 /// How rules are put into groups, each with a graph of its own.
@@ -47,7 +48,8 @@ pub enum Split {
     Destination,
     /// By the narrower of the two addresses.
     Narrower,
-    /// By the narrower address, with rules that leave this many bits of both addresses open in a third group.
+    /// By the narrower address, with rules that leave this many bits of both addresses open in a
+    /// third group.
     Wide(u32),
     /// Rules that leave fewer than this many bits of the source open, and the others.
     NarrowSource(u32),
@@ -88,7 +90,7 @@ impl fmt::Display for Candidate {
     }
 }
 
-/// What a form costs, measured on synthetic packets of its rules.
+/// The cost of a form, measured on synthetic packets of its rules.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cost {
     /// Nanoseconds a packet in batches.
@@ -100,13 +102,13 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// What is compared: batches are the rule, single calls count for an eighth.
+    /// The number that is compared: batches count fully, single calls for an eighth.
     fn weight(&self) -> f64 {
         self.batch_nanoseconds + self.single_nanoseconds / 8.0
     }
 }
 
-/// What became of a candidate.
+/// The result of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trial {
     /// It was built and measured.
@@ -117,7 +119,7 @@ pub enum Trial {
     TooSlow,
 }
 
-/// What compiling may take.
+/// The budget of compiling.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Time until something good must stand.
@@ -137,7 +139,7 @@ impl Default for Budget {
 pub struct Info {
     /// The form.
     pub form: Candidate,
-    /// What it costs.
+    /// The cost.
     pub cost: Cost,
     /// Everything tried, in order.
     pub tried: Vec<(Candidate, Trial)>,
@@ -302,8 +304,8 @@ impl Planner {
     }
 
     /// Goes on for about so long, as far as there is something left to try; true if a better form
-    /// was found. A split that exploded is tried again with larger leaves only. Drawing the packets, up to some
-    /// twenty milliseconds, is a part of the time.
+    /// was found. A split that exploded is tried again with larger leaves only. Drawing the
+    /// packets, up to some twenty milliseconds, is a part of the time.
     pub fn plan_more(&mut self, time: Duration, clock: &dyn Fn() -> Duration) -> bool {
         if self.is_done() {
             return false;
@@ -334,7 +336,7 @@ impl Planner {
         self.next >= self.waiting.len()
     }
 
-    /// What the result may take.
+    /// The limit of the result.
     pub fn budget_bytes(&self) -> usize {
         self.bytes
     }

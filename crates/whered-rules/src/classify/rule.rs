@@ -1,4 +1,4 @@
-//! What the classifier takes in: rules as conjunctions of ranges over fields, and packets.
+//! The input of the classifier: rules as conjunctions of ranges over fields, and packets.
 //!
 //! For: plain data that any rule format can be lowered to. Not for: chains, names, files and lines;
 //! a rule is known by its place in the list. Negation, lists and masks are already ranges here.
@@ -38,7 +38,7 @@ pub const SETS: u8 = 32;
 /// How many lazy fields a packet has.
 pub const LAZY_FIELDS: usize = 4;
 
-/// What a condition is about.
+/// The subject of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
     /// The source address.
@@ -51,7 +51,7 @@ pub enum Field {
     DestinationPort,
     /// The protocol's number, 0 to 255.
     Protocol,
-    /// What the caller keeps in word N of [`FREE_WORDS`]: any number of 32 bits.
+    /// The caller's number in word N of [`FREE_WORDS`]: any number of 32 bits.
     Word(u8),
     /// Whether the packet is in live set N: 0 or 1.
     Set(u8),
@@ -117,11 +117,11 @@ impl Condition {
 /// One rule: all conditions hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// What must hold; none is a rule that matches every packet.
+    /// The conditions; a rule without any matches every packet.
     pub conditions: Vec<Condition>,
     /// Whether a match ends the search.
     pub terminal: bool,
-    /// What the rule decides, a number of the caller's.
+    /// The decision of the rule, a number of the caller's.
     pub verdict: u32,
 }
 

@@ -181,7 +181,7 @@ impl Tuples {
         }
     }
 
-    /// What a table knows a packet by.
+    /// The key of a packet in a table.
     #[inline(always)]
     fn bits(&self, table: &Table, keys: &Keys) -> [u32; 2] {
         [0, 1].map(|side| leading(keys.0[self.lanes[side] % 16], table.shifts[side]))

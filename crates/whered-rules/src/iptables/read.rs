@@ -2,10 +2,9 @@
 //!
 //! For: everything of the file's lines but what follows `-A CHAIN`.
 //!
-//! Invariants: only the chosen table becomes rules; another one with rules or a policy that drops is
-//! a problem unless the caller said to skip it, and so is another chain of the table that the same
-//! packets meet, unless the caller chose one.
-//! Concurrency: pure. Cost: linear.
+//! Invariants: only the chosen table becomes rules; another one with rules or a policy that drops
+//! is a problem unless the caller said to skip it, and so is another chain of the table that the
+//! same packets meet, unless the caller chose one. Concurrency: pure. Cost: linear.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,10 +16,11 @@ use crate::model::{Ruleset, RulesetBuilder, Verdict};
 use crate::packet::Family;
 use crate::text::read_counters;
 
-/// What is done about tables other than the one that is read.
+/// The treatment of tables other than the one that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OtherTables {
-    /// Rules and dropping policies in them are a problem: they may change what the table that is read gets to see.
+    /// Rules and dropping policies in them are a problem: they may change what the table that is
+    /// read gets to see.
     Refuse,
     /// They are left out.
     Skip,
@@ -35,7 +35,7 @@ pub struct Options<'a> {
     pub table: &'a str,
     /// The chain that packets enter; `None`: see [`Ruleset::entry`].
     pub chain: Option<&'a str>,
-    /// What is done about other tables.
+    /// The treatment of other tables.
     pub other_tables: OtherTables,
 }
 
@@ -88,7 +88,7 @@ pub fn read(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, Rul
     Ok(ruleset)
 }
 
-/// Whose packets a text is about, as the remark of the program that wrote it says.
+/// The family of a file, as the comment of the program that wrote it says.
 pub fn family_of(text: &str) -> Option<Family> {
     let mut remarks = text.lines().filter(|line| line.starts_with('#'));
     let remark = remarks.find(|line| line.contains("tables-save"))?;
@@ -110,7 +110,8 @@ pub fn read_either(file: &str, text: &str, options: Options<'_>) -> Result<Rules
     }
 }
 
-/// Notes the chains that packets of the entry meet too, such as PREROUTING before INPUT in `mangle`.
+/// Notes the chains that packets of the entry meet too, such as PREROUTING before INPUT in
+/// `mangle`.
 fn other_chains(ruleset: &Ruleset, problems: &mut Problems) {
     let entry = &ruleset.chain(ruleset.entry()).name;
     for chain in ruleset.base_chains().map(|id| ruleset.chain(id)) {

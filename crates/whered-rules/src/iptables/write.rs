@@ -11,9 +11,9 @@
 //!                                                 -m iprange --src-range 192.0.2.1-192.0.2.9 -j LOG
 //! ```
 //!
-//! Invariants: what is written decides every packet of the family as the ruleset does, and its first
-//! line says of which family it is.
-//! Concurrency: pure. Cost: linear in the lines written, at most 4,096 a rule.
+//! Invariants: what is written decides every packet of the family as the ruleset does, and its
+//! first line says of which family it is. Concurrency: pure. Cost: linear in the lines written, at
+//! most 4,096 a rule.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -219,7 +219,7 @@ impl Numbers {
         }
     }
 
-    /// What is allowed, of numbers up to `largest`.
+    /// The allowed numbers, up to `largest`.
     fn allowed(&self, largest: u128) -> Ranges {
         let all = Ranges::single(0, largest);
         let outside = self.negative.as_ref().map(|ranges| ranges.complement(largest));

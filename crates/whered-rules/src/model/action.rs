@@ -1,4 +1,4 @@
-//! What a rule does with a packet that meets it, and what becomes of a packet in the end.
+//! The actions of rules, and the verdicts on packets.
 //!
 //! Invariants: texts (log prefixes, site names) hold no line breaks and no double quotes.
 //! Concurrency: immutable, texts are shared; a clone allocates nothing.
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::ChainId;
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// Lets the packet pass: the end.
@@ -30,7 +30,7 @@ pub enum Action {
     Return,
     /// Notes the packet in a log and goes on.
     Log {
-        /// What each line begins with.
+        /// The first key of each line.
         prefix: Option<Arc<str>>,
         /// The level's name (`warning`) or number.
         level: Option<Arc<str>>,
@@ -47,7 +47,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// What becomes of the packet, for actions that end the evaluation.
+    /// The verdict of actions that end the evaluation.
     pub fn verdict(&self) -> Option<Verdict> {
         match self {
             Action::Accept => Some(Verdict::Accept),
@@ -65,7 +65,7 @@ impl Action {
     }
 }
 
-/// What becomes of a packet in the end.
+/// The final verdict on a packet.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Verdict {
     /// It may pass.

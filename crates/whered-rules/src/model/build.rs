@@ -285,8 +285,8 @@ impl RulesetBuilder {
         chains.filter(|(chain, known)| **known && chain.policy.is_none()).map(|(c, _)| &*c.name)
     }
 
-    /// Computes how deep each chain calls, without recursion; a chain that is reached again while it
-    /// is still open calls itself.
+    /// Computes how deep each chain calls, without recursion; a chain that is reached again while
+    /// it is still open calls itself.
     fn check_depth(&self, problems: &mut Problems) {
         const UNSEEN: usize = usize::MAX;
         const OPEN: usize = usize::MAX - 1;

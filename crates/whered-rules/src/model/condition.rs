@@ -160,7 +160,7 @@ impl std::fmt::Display for InterfacePattern {
     }
 }
 
-/// What a condition asks.
+/// The question of a condition.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Test {
     /// The packet is of this family.
@@ -192,13 +192,13 @@ pub enum Test {
     Input(Vec<InterfacePattern>),
     /// The interface it leaves by.
     Output(Vec<InterfacePattern>),
-    /// What connection tracking says.
+    /// The state in connection tracking.
     State(Vec<State>),
     /// The DSCP field (first, last).
     Dscp(Vec<(u8, u8)>),
     /// `mark & mask == value`.
     Mark {
-        /// What the bits shall be.
+        /// The new bits.
         value: u32,
         /// The bits looked at.
         mask: u32,

@@ -1,7 +1,7 @@
 //! A ruleset that is being changed rule by rule.
 //!
-//! For: [`Draft`], the truth behind a ruleset whose rules come and go: where each rule stands, and a
-//! number for life by which commands and journals name it. Not for: matching (`live`), text.
+//! For: [`Draft`], the truth behind a ruleset whose rules come and go: where each rule stands, and
+//! a number for life by which commands and journals name it. Not for: matching (`live`), text.
 //!
 //! ```text
 //! chains  [ input: 1 2 17 3 ]  [ office: 4 5 ]      numbers in order
@@ -68,7 +68,7 @@ impl fmt::Display for EditError {
 
 impl std::error::Error for EditError {}
 
-/// What takes the last change back.
+/// The undo of the last change.
 #[derive(Clone, Debug)]
 pub enum Undo {
     /// A rule was put in under this number.
@@ -263,7 +263,7 @@ impl Draft {
     ///
     /// # Errors
     ///
-    /// What only the whole shows: chains that call each other in a circle, or too deep.
+    /// Checks the whole: chains that call each other in a circle, or too deep.
     pub fn to_ruleset(&self) -> Result<(Ruleset, Vec<u32>), RulesError> {
         let rule = |number| (*self.rules[&number]).clone();
         let (ruleset, numbers) = self.head.with_rules(&self.chains, rule);

@@ -93,11 +93,11 @@ pub struct Rule {
     pub chain: ChainId,
     /// Where it was written.
     pub origin: Origin,
-    /// What must hold; none means always.
+    /// The conditions; without any, it always applies.
     pub conditions: Vec<Condition>,
-    /// What happens then.
+    /// The effect.
     pub action: Action,
-    /// What it had counted when the file was written, where the format says so.
+    /// Its counters when the file was written, where the format has them.
     pub counters: Option<Counters>,
     /// A word for people.
     pub comment: Option<String>,
@@ -108,9 +108,9 @@ pub struct Rule {
 pub struct Chain {
     /// Its name.
     pub name: String,
-    /// What becomes of packets that no rule decides; only chains that packets enter have one.
+    /// The verdict on packets that no rule decides; only chains that packets enter have one.
     pub policy: Option<Verdict>,
-    /// What the policy had counted.
+    /// The counters of the policy.
     pub counters: Option<Counters>,
     /// Where it was declared.
     pub origin: Origin,

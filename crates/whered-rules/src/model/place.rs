@@ -17,22 +17,22 @@ use super::Side;
 /// Two predicates with the same [`to_string`](ToString::to_string) are the same one.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Predicate {
-    /// Whose place.
+    /// The owner of the place.
     pub side: Side,
-    /// What about it.
+    /// The action on it.
     pub subject: Subject,
     /// How it is compared.
     pub comparison: Comparison,
 }
 
-/// What a predicate looks at, and what with.
+/// The operands of a predicate.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Subject {
     /// A field of a database; it fits if the comparison holds for any of the values.
     Field {
         /// Which field, in words that the resolver knows: `country`, `asn`, `city:city.names.en`.
         path: String,
-        /// What it is compared with, as written.
+        /// The operand, as written.
         values: Vec<String>,
     },
     /// How far the address's place is from a point.

@@ -20,7 +20,7 @@ use crate::packet::{Family, State};
 /// Where (in bytes), what was found, what is allowed.
 pub(super) type Wrong = (usize, String, &'static str);
 
-/// What a name after `@` means.
+/// The meaning of a name after `@`.
 pub(super) enum Named {
     /// A set of addresses.
     Addresses,
@@ -170,7 +170,7 @@ fn payload_field((protocol, name): (&str, &str)) -> Option<Field> {
     }
 }
 
-/// What a packet must be to have the field at all.
+/// The packets that have the field at all.
 fn implied(field: Field) -> Vec<Condition> {
     let family = match field {
         Field::Address(_, family) | Field::Dscp(family) | Field::Protocol(Some(family)) => {
@@ -212,7 +212,7 @@ fn span(node: &Node) -> Result<Span<'_>, Wrong> {
     }
 }
 
-/// What is in `{"elem": {"val": ...}}`.
+/// The value in `{"elem": {"val": ...}}`.
 pub(super) fn element(node: &Node) -> &Node {
     node.get("elem").and_then(|element| element.get("val")).unwrap_or(node)
 }

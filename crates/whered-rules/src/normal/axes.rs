@@ -10,13 +10,13 @@
 //!         2    AS 2   DE+AS 2  US+AS 2                         but on one axis one for each country
 //! ```
 //!
-//! Predicates that cross, each true where the other is not, are kept on different axes as far as may
-//! be; along an axis classes are sorted by the predicates that are true there, so that those that
-//! exclude each other or nest are neighbours. To the classifier a range is one box.
+//! Predicates that cross, each true where the other is not, are kept on different axes as far as
+//! may be; along an axis classes are sorted by the predicates that are true there, so that those
+//! that exclude each other or nest are neighbours. To the classifier a range is one box.
 //!
-//! Invariants: number 0 of an axis is where none of its predicates is true.
-//! Concurrency: plain data. Cost: linear in classes, but for sorting and for pairs of predicates that
-//! are true together, of which a bounded number is looked at.
+//! Invariants: number 0 of an axis is where none of its predicates is true. Concurrency: plain
+//! data. Cost: linear in classes, but for sorting and for pairs of predicates that are true
+//! together, of which a bounded number is looked at.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -24,8 +24,8 @@ use std::hash::Hash;
 
 use crate::ranges::Ranges;
 
-/// How many pairs of predicates that are true together are looked at. Where there are more, some that
-/// nest are taken to cross, which may cost boxes and nothing else.
+/// How many pairs of predicates that are true together are looked at. Where there are more, some
+/// that nest are taken to cross, which may cost boxes and nothing else.
 const PAIRS_LIMIT: usize = 1 << 22;
 
 /// How many numbers a place has.

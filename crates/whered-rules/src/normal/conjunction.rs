@@ -118,7 +118,7 @@ impl Conjunction {
         self.0.is_empty()
     }
 
-    /// What a field may be; `None` for anything.
+    /// The allowed values of a field; `None` for all.
     pub fn get(&self, field: Field) -> Option<&Ranges> {
         let at = self.0.binary_search_by_key(&field, |(of, _)| *of).ok()?;
         Some(&self.0[at].1)
@@ -159,7 +159,7 @@ impl Conjunction {
         }
     }
 
-    /// What meets both; `None` if nothing does.
+    /// The packets that match both; `None` if there are none.
     pub fn intersect(&self, other: &Conjunction) -> Option<Conjunction> {
         let mut both = Vec::with_capacity(self.0.len() + other.0.len());
         let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());
@@ -207,7 +207,7 @@ impl Conjunction {
         })
     }
 
-    /// What meets this and not `other`, as conjunctions that exclude each other.
+    /// The packets that match this and not `other`, as conjunctions that exclude each other.
     pub fn subtract(&self, other: &Conjunction, domain: &Domain) -> Vec<Conjunction> {
         let mut pieces = Vec::new();
         // Field by field: what is outside in this one and inside in all before.

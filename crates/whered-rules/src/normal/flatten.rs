@@ -120,7 +120,7 @@ struct Flattening<'r> {
     starts: Vec<u32>,
     ranges: usize,
     steps: usize,
-    /// Who has set which bits of the mark so far, and under which conditions.
+    /// The rules that set bits of the mark so far, with their conditions.
     marks: Vec<(Conjunction, u32, Origin)>,
     mark_pairs: usize,
 }
@@ -176,7 +176,7 @@ impl Flattening<'_> {
         Ok(())
     }
 
-    /// What meets a path and one of a rule's conjunctions.
+    /// The packets that match a path and one of a rule's conjunctions.
     fn both(
         &mut self,
         paths: &[Conjunction],

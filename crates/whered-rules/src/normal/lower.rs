@@ -23,7 +23,7 @@ use crate::ranges::Ranges;
 /// How many ranges one test of a mark may become; above that it is a bit.
 const MARK_RANGES_LIMIT: u64 = 16;
 
-/// What the whole ruleset gives to the lowering of each rule.
+/// The state of the whole ruleset that the lowering of each rule reads.
 pub(super) struct Lowering<'r> {
     pub(super) ruleset: &'r Ruleset,
     pub(super) domain: Domain,

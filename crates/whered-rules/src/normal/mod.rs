@@ -12,13 +12,13 @@
 //!         tcp dport {22 80-89} accept       (nothing: always)                      Policy
 //! ```
 //!
-//! Each condition is a sorted list of disjoint inclusive ranges over one field's numbers. Sets
-//! are one field of one bit each, asked before; places are two fields a side, numbers that stand
-//! for classes of addresses (see [`PlaceTable`]), unless a rule's own prefix leaves few addresses of
+//! Each condition is a sorted list of disjoint inclusive ranges over one field's numbers. Sets are
+//! one field of one bit each, asked before; places are two fields a side, numbers that stand for
+//! classes of addresses (see [`PlaceTable`]), unless a rule's own prefix leaves few addresses of
 //! the place: then it asks for those alone; interfaces are numbers of [`InterfaceTable`].
 //!
-//! Invariants: the first `Decide` or `Policy` rule whose conditions hold gives the verdict, and
-//! the `Note` and `Pass` rules before it are those that match: exactly as [`crate::naive::evaluate`]
+//! Invariants: the first `Decide` or `Policy` rule whose conditions hold gives the verdict, and the
+//! `Note` and `Pass` rules before it are those that match: exactly as [`crate::naive::evaluate`]
 //! finds them. A packet meets at most one of the entries that one call of one rule became. No
 //! condition is empty, and none allows everything.
 //!
@@ -68,7 +68,7 @@ impl Default for Options {
     }
 }
 
-/// What an entry of the normal form does.
+/// The effect of an entry of the normal form.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Effect {
     /// Ends the evaluation.
@@ -84,9 +84,9 @@ pub enum Effect {
 /// An entry of the normal form.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NormalRule {
-    /// What must hold; nothing means always.
+    /// The conditions; without any, it always applies.
     pub conditions: Conjunction,
-    /// What happens then.
+    /// The effect.
     pub effect: Effect,
     /// The rule it comes from.
     pub rule: RuleId,
@@ -101,12 +101,12 @@ pub enum Bit {
         side: Side,
         /// In which set.
         name: String,
-        /// What it holds, if the file says so; `None` for a live set.
+        /// Its elements, if the file has them; `None` for a live set.
         elements: Option<Ranges>,
     },
     /// Whether `mark & mask == value`, where that would be too many ranges of [`Field::Mark`].
     Mark {
-        /// What the bits shall be.
+        /// The new bits.
         value: u32,
         /// The bits looked at.
         mask: u32,
@@ -124,7 +124,7 @@ pub struct NormalForm {
     /// rule of that chain became, calls of other chains included, stands together, and does not
     /// depend on its neighbours.
     pub starts: Vec<u32>,
-    /// What becomes of packets that no entry decides.
+    /// The verdict on packets that no entry decides.
     pub policy: Verdict,
     /// How large the numbers of each field can get.
     pub domain: Domain,
@@ -144,8 +144,8 @@ impl NormalForm {
     /// # Errors
     ///
     /// When a mark is tested that an earlier rule sets, a place cannot be resolved, a mark's mask
-    /// has too many gaps, more live sets and marks with gaps are asked for than a packet has room for,
-    /// or the result would exceed the limit; each names its line or chain.
+    /// has too many gaps, more live sets and marks with gaps are asked for than a packet has room
+    /// for, or the result would exceed the limit; each names its line or chain.
     pub fn build(
         ruleset: &Ruleset,
         family: Family,
@@ -155,9 +155,9 @@ impl NormalForm {
         flatten::flatten(ruleset, family, places, options)
     }
 
-    /// What a rule of the chain that packets enter becomes when it is put in later: conjunctions that
-    /// exclude each other. `None` when it asks for an interface, a set, a mark or a place that no rule
-    /// of this form asks for, since what is numbered then is another thing.
+    /// What a rule of the chain that packets enter becomes when it is put in later: conjunctions
+    /// that exclude each other. `None` when it asks for an interface, a set, a mark or a place that
+    /// no rule of this form asks for, since what is numbered then is another thing.
     pub fn lower(&self, ruleset: &Ruleset, rule: &Rule) -> Option<Vec<Conjunction>> {
         let lowering = Lowering::again(ruleset, self);
         lowering.knows(rule).then(|| lowering.rule(rule, |_| true))
@@ -208,8 +208,8 @@ impl NormalForm {
         }
     }
 
-    /// The numbers of a packet whose addresses are at these places, which are looked at where they are
-    /// words.
+    /// The numbers of a packet whose addresses are at these places, which are looked at where they
+    /// are words.
     #[inline]
     pub(crate) fn key_at(&self, packet: &Packet<'_>, sets: &dyn Sets, places: [Place; 2]) -> Key {
         Key {

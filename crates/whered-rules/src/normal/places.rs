@@ -1,7 +1,7 @@
 //! Places of addresses: what the place predicates of a ruleset cannot tell apart.
 //!
-//! For: answering all predicates about one address by one lookup before the classifier. Not for: the
-//! numbers that a place has (`axes`).
+//! For: answering all predicates about one address by one lookup before the classifier. Not for:
+//! the numbers that a place has (`axes`).
 //!
 //! ```text
 //! src.country = DE      ......xxxxxxxx..............
@@ -11,10 +11,9 @@
 //! ```
 //!
 //! Invariants: two addresses of one class make the same predicates true; class 0 is where none is,
-//! and its place has zeros only. Once the rules are flattened, classes that no condition tells apart
-//! are one.
-//! Concurrency: plain immutable data. Cost: a lookup in a compiled prefix set, 5 to 40 ns; making a
-//! table sorts the ends of all ranges.
+//! and its place has zeros only. Once the rules are flattened, classes that no condition tells
+//! apart are one. Concurrency: plain immutable data. Cost: a lookup in a compiled prefix set, 5 to
+//! 40 ns; making a table sorts the ends of all ranges.
 
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -152,8 +151,8 @@ impl PlaceTable {
         self.parts.retain(|part| part.2 != 0);
     }
 
-    /// The addresses of `within` whose places are among these numbers, `None` being all; `None` where
-    /// those are many ranges, or not to be found soon. Before [`finish`](PlaceTable::finish).
+    /// The addresses of `within` whose places are among these numbers, `None` being all; `None`
+    /// where those are many ranges, or not to be found soon. Before [`finish`](PlaceTable::finish).
     pub(super) fn addresses(
         &self,
         within: &Ranges,
@@ -236,7 +235,7 @@ impl PlaceTable {
         self.classes.is_none()
     }
 
-    /// What the table takes.
+    /// The bytes of the table.
     pub fn memory_bytes(&self) -> usize {
         self.classes.as_ref().map_or(0, |classes| classes.memory_bytes())
     }

@@ -13,12 +13,12 @@ use std::borrow::Cow;
 
 use crate::error::Problems;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// A run of characters without a meaning of their own.
     Word,
-    /// What stood between double quotes.
+    /// Text that was between double quotes.
     Quoted,
     /// `@` and a name in quotes.
     QuotedSet,

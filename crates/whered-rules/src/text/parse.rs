@@ -20,7 +20,7 @@ use crate::packet::Family;
 /// A problem was noted; the rest of the line is to be skipped.
 pub(super) struct Skip;
 
-/// What a reading step gives.
+/// The result of a reading step.
 pub(super) type Step<T> = Result<T, Skip>;
 
 /// Reads a ruleset in the own format; `file` is the name that problems and rules carry.
@@ -43,8 +43,8 @@ pub fn read(file: &str, text: &str) -> Result<Ruleset, RulesError> {
     parser.builder.build()
 }
 
-/// Reads one rule by itself, for a ruleset whose chains it may call; `file` is the name that problems
-/// carry. Chain and origin are for the caller to set.
+/// Reads one rule by itself, for a ruleset whose chains it may call; `file` is the name that
+/// problems carry. Chain and origin are for the caller to set.
 ///
 /// # Errors
 ///

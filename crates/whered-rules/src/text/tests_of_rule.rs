@@ -19,7 +19,7 @@ use crate::model::{
 use crate::names;
 use crate::packet::State;
 
-/// What may begin a condition or end a rule, for error messages.
+/// The words that may begin a condition or end a rule, for error messages.
 const ALLOWED: &str = "a condition (not, src, dst, src.FIELD, dst.FIELD, distance, family, proto, \
     sport, dport, port, icmp, icmpv6, flags, in, out, state, dscp, mark) or an action (accept, \
     drop, reject, site, jump, goto, return, log, set-mark, continue)";
@@ -214,7 +214,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// What comes after `src.country`.
+    /// Parses the text after `src.country`.
     fn field(&mut self, side: Side, path: &str, negated: bool) -> Step<Condition> {
         let mut negated = negated;
         let comparison = if self.takes("in") {
@@ -257,7 +257,7 @@ impl<'t> Parser<'t> {
         self.refuse(allowed)
     }
 
-    /// What comes after `distance`: `(src, 8.68 50.11) < 500 km`.
+    /// Parses the text after `distance`: `(src, 8.68 50.11) < 500 km`.
     fn distance(&mut self) -> Step<Test> {
         self.demand("(")?;
         let side = if self.takes("src") {

@@ -14,17 +14,17 @@
 //! ```
 //! All numbers are little endian; the header's checksum runs over its other bytes up to byte 44.
 //!
-//! A file alone counts for nothing: after a crash only those count that a snapshot names, by a block
-//! of kind [`COLD_KIND`]:
+//! A file alone counts for nothing: after a crash only those count that a snapshot names, by a
+//! block of kind [`COLD_KIND`]:
 //!
 //! ```text
 //!   id u64 | size u64 | header's crc32c u32 | length of the name u16 | name | the caller's bytes
 //! ```
 //! Invariants: a name is never used twice, and a finished file is never written again, so that a
 //! backup may link it; a snapshot that names a file gets its manifest after the file is on stable
-//! storage ([`ColdFile::sync`]); without a sync a file is as good as memory, which is what it stands
-//! for: the journal has the same.
-//! Concurrency: one owner writes; any threads read. Cost: a copy, a checksum, and the system's copy.
+//! storage ([`ColdFile::sync`]); without a sync a file is as good as memory, which is what it
+//! stands for: the journal has the same. Concurrency: one owner writes; any threads read. Cost: a
+//! copy, a checksum, and the system's copy.
 
 mod reader;
 mod reference;
@@ -45,7 +45,7 @@ const VERSION: u32 = 1;
 const ALIGNMENT_BYTES: u64 = 64;
 const HEADER_BYTES: usize = 44;
 const BLOCK_BYTES: usize = 24;
-/// What names of cold files begin and end with.
+/// The prefix and the suffix of names of cold files.
 const PREFIX: &str = "cold-";
 const SUFFIX: &str = ".data";
 /// The longest label.
@@ -91,7 +91,7 @@ fn aligned(offset_bytes: u64) -> u64 {
     offset_bytes.next_multiple_of(ALIGNMENT_BYTES)
 }
 
-/// What the first bytes say.
+/// The meaning of the first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     id: u64,

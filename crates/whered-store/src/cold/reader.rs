@@ -1,6 +1,7 @@
 //! Reads a cold file: its directory once, its blocks in any order and from several threads.
 //!
-//! Not for: what is in a block. Invariant: bytes without the directory's checksum are never handed out.
+//! Not for: what is in a block. Invariant: bytes without the directory's checksum are never handed
+//! out.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -14,9 +15,9 @@ use crate::storage::{Storage, StorageFile};
 /// Where a block lies and what it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColdBlock {
-    /// What the writer gave: its meaning is the caller's.
+    /// The writer's bytes: their meaning is the caller's.
     pub kind: u16,
-    /// What the writer gave beside it.
+    /// The writer's metadata.
     pub tag: u16,
     /// The payload's place, a multiple of 64.
     pub offset_bytes: u64,

@@ -1,4 +1,5 @@
-//! Writes a cold file: blocks through one buffer of a mebibyte, then the directory, the header last.
+//! Writes a cold file: blocks through one buffer of a mebibyte, then the directory, the header
+//! last.
 //!
 //! Not for: syncing, which the caller does on the finished file. A writer that is dropped
 //! unfinished removes its file.

@@ -24,7 +24,7 @@ use super::writer::{OpenSegment, Writer};
 use crate::error::StoreError;
 use crate::storage::Storage;
 
-/// What both forms of the journal are made of.
+/// The parts of both forms of the journal.
 pub(crate) struct Parts {
     pub(crate) intake: Intake,
     pub(crate) writer: Writer,
@@ -106,7 +106,7 @@ fn settle(
     })
 }
 
-/// What a reservation of this many frames and payload bytes costs, if it is allowed at all.
+/// The cost of a reservation of this many frames and payload bytes, if it is allowed at all.
 pub(crate) fn charge(frames: usize, payload_size_bytes: usize) -> Result<u64, StoreError> {
     if payload_size_bytes > PAYLOAD_SIZE_BYTES_MAX || frames > PAYLOAD_SIZE_BYTES_MAX / 32 {
         return Err(StoreError::too_large(payload_size_bytes, PAYLOAD_SIZE_BYTES_MAX));

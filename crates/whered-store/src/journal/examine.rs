@@ -11,7 +11,7 @@ use crate::storage::Storage;
 
 /// One segment's file.
 pub(crate) struct Examined {
-    /// What its name says.
+    /// The number in its name.
     pub(crate) first_sequence: u64,
     /// The last entry that is good; the one before the first when there is none.
     pub(crate) last_sequence: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Examined {
     pub(crate) end_bytes: Option<u64>,
     /// Whether the entries go up to the next segment's first, or to a clean end or a torn tail.
     pub(crate) is_complete: bool,
-    /// What is wrong with the file. A torn tail is not.
+    /// The fault of the file. A torn tail is none.
     pub(crate) fault: Option<StoreError>,
 }
 

@@ -27,7 +27,7 @@ use crate::checksum::{Crc32c, crc32c};
 pub struct Entry<'a> {
     /// Consecutive over all segments; the first entry of a journal has 1.
     pub sequence: u64,
-    /// What the writer gave to `append`: its meaning is the caller's.
+    /// The argument of `append`: its meaning is the caller's.
     pub kind: u16,
     /// The bytes as they were appended.
     pub payload: &'a [u8],
@@ -64,7 +64,7 @@ impl Seed {
     }
 }
 
-/// What the bytes at one place are.
+/// The kind of the bytes at one offset.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parsed<'a> {
     Entry(Entry<'a>),
@@ -158,11 +158,12 @@ pub(crate) fn parse(bytes: &[u8], seed: Seed) -> Parsed<'_> {
     }
 }
 
-/// The highest sequence above `after` that a frame bears witness of, at whatever byte it starts; `after`
-/// when there is none. For a repair: what is damaged hides the frames behind it from [`parse`].
+/// The highest sequence above `after` that a frame bears witness of, at whatever byte it starts;
+/// `after` when there is none. For a repair: what is damaged hides the frames behind it from
+/// [`parse`].
 ///
-/// A checksum is taken only where a sequence is one that could be there, and over no more bytes in all than
-/// [`SEARCH_PASSES`] times those that are there.
+/// A checksum is taken only where a sequence is one that could be there, and over no more bytes in
+/// all than [`SEARCH_PASSES`] times those that are there.
 pub(crate) fn highest_sequence(bytes: &[u8], seed: Seed, after: u64) -> u64 {
     let possible = after + 1..=after + (bytes.len() / FRAME_HEADER_BYTES) as u64 + 1;
     let mut left_bytes = bytes.len().saturating_mul(SEARCH_PASSES);

@@ -1,8 +1,9 @@
 //! A disk without room, as a state of the journal.
 //!
-//! It begins when a reservation is refused for that, and ends when a segment of the usual size could be
-//! allocated. The journal's thread tries that now and then (`thread.rs`), so that the state ends also
-//! where nobody writes any more because of it. Cost: one atomic load where there is room.
+//! It begins when a reservation is refused for that, and ends when a segment of the usual size
+//! could be allocated. The journal's thread tries that now and then (`thread.rs`), so that the
+//! state ends also where nobody writes any more because of it. Cost: one atomic load where there is
+//! room.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};

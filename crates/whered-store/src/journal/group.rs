@@ -6,13 +6,13 @@
 //!   file:     | frames ....... | lead | mark | frame | ...
 //!                              ^ a block of the file, whose beginning the group before has written
 //! ```
-//! For: a group can be written as whole blocks, and without a copy of the system's, when its bytes have the
-//! same place in a block of memory as in a block of the file. Not for: deciding how it is written
-//! (`writer.rs`).
+//! For: a group can be written as whole blocks, and without a copy of the system's, when its bytes
+//! have the same place in a block of memory as in a block of the file. Not for: deciding how it is
+//! written (`writer.rs`).
 //!
-//! Invariants: the group is what it would be in a buffer of its own. It is in its place when the buffer did
-//! not have to move since it was begun; that is most often so, as buffers are used again, and nobody may
-//! rely on it. One owner at a time. Cost: none for each byte.
+//! Invariants: the group is what it would be in a buffer of its own. It is in its place when the
+//! buffer did not have to move since it was begun; that is most often so, as buffers are used
+//! again, and nobody may rely on it. One owner at a time. Cost: none for each byte.
 
 use super::frame::{END_BYTES, MARK_BYTES, Payload, push_frame};
 use crate::storage::BLOCK_BYTES;
@@ -37,7 +37,7 @@ impl GroupBuffer {
         GroupBuffer { bytes, start, lead }
     }
 
-    /// What will be written.
+    /// The bytes that will be written.
     pub(crate) fn group(&self) -> &[u8] {
         &self.bytes[self.start..]
     }
@@ -51,8 +51,8 @@ impl GroupBuffer {
         push_frame(&mut self.bytes, sequence, kind, payload);
     }
 
-    /// The whole blocks around the group, with `before` as the beginning of the first one and zeros at the
-    /// end of the last one, unless the bytes are not in the place that whole blocks need.
+    /// The whole blocks around the group, with `before` as the beginning of the first one and zeros
+    /// at the end of the last one, unless the bytes are not in the place that whole blocks need.
     pub(crate) fn blocks(&mut self, before: &[u8]) -> Option<&[u8]> {
         let from = self.start - self.lead;
         let whole = (self.bytes.len() + END_BYTES - from).next_multiple_of(BLOCK_BYTES);

@@ -29,7 +29,7 @@ use super::spare::Spare;
 /// Buffers up to this size are used again.
 const RECYCLED_BYTES_MAX: usize = 32 << 20;
 
-/// What is reserved on disk for entries of this many payload bytes.
+/// The bytes that are reserved on disk for entries of this many payload bytes.
 pub(crate) fn charge_bytes(frames: usize, payload_size_bytes: usize) -> u64 {
     (payload_size_bytes + frames * FRAME_HEADER_BYTES + MARK_BYTES) as u64
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a caller may do; numbers choose among the open reservations.
+/// The actions of a caller; numbers choose among the open reservations.
 #[derive(Clone, Debug)]
 enum Step {
     Reserve { payload_size_bytes: usize },

@@ -28,10 +28,10 @@
 //! | `core.rs` | opening; the journal without a thread |
 //! | `thread.rs` | the journal thread and what it shares with the callers |
 //!
-//! Invariants: sequences of a data directory start at 1 and are consecutive; an entry's space is allocated before its
-//! append; nothing is written after an error. Concurrency: every method may be called from every
-//! thread. Cost: `reserve` and `append` take one short mutex each, `append` one copy of the payload;
-//! `durable_sequence` is one atomic load.
+//! Invariants: sequences of a data directory start at 1 and are consecutive; an entry's space is
+//! allocated before its append; nothing is written after an error. Concurrency: every method may be
+//! called from every thread. Cost: `reserve` and `append` take one short mutex each, `append` one
+//! copy of the payload; `durable_sequence` is one atomic load.
 
 mod core;
 pub(crate) mod examine;
@@ -90,10 +90,9 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// Damage, with file and byte ([`StoreError::is_damaged`]), which includes wanted entries that are
-    /// missing; a file that is not ours or is from
-    /// a newer version; an error text of `replay`; no space for a first segment; whatever the
-    /// system reports.
+    /// Damage, with file and byte ([`StoreError::is_damaged`]), which includes wanted entries that
+    /// are missing; a file that is not ours or is from a newer version; an error text of `replay`;
+    /// no space for a first segment; whatever the system reports.
     pub fn open(
         storage: Arc<dyn Storage>,
         options: JournalOptions,
@@ -107,7 +106,8 @@ impl Journal {
         let handle = std::thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || {
-                // With turns of the usual length it works as well, and acknowledgements wait longer.
+                // With turns of the usual length it works as well, and acknowledgements wait
+                // longer.
                 let _ = use_short_time_slices();
                 thread::run(&for_thread, writer);
             })
@@ -117,8 +117,8 @@ impl Journal {
 
     /// Reserves space for one entry with a payload of up to this size.
     ///
-    /// The space is allocated on disk when this returns, so that the append cannot fail for lack
-    /// of it. Waits while more than [`JournalOptions::group_size_bytes_max`] waits for the disk, and
+    /// The space is allocated on disk when this returns, so that the append cannot fail for lack of
+    /// it. Waits while more than [`JournalOptions::group_size_bytes_max`] waits for the disk, and
     /// while another segment is allocated.
     ///
     /// # Errors
@@ -190,9 +190,9 @@ impl Journal {
         sequence
     }
 
-    /// From now on groups of at least this size go to the disk without a copy in the system's memory, as what
-    /// will not be read for a while; where the file system can do that, and where each group is synced, so
-    /// that the thread waits for the disk anyway. `None` ends it.
+    /// From now on groups of at least this size go to the disk without a copy in the system's
+    /// memory, as what will not be read for a while; where the file system can do that, and where
+    /// each group is synced, so that the thread waits for the disk anyway. `None` ends it.
     pub(crate) fn set_past_cache(&self, from_bytes: Option<usize>) {
         self.shared.set_past_cache(from_bytes);
     }
@@ -247,7 +247,8 @@ impl Journal {
         self.shared.segments.remove_before(sequence)
     }
 
-    /// Whether there is a segment that holds only entries up to `sequence` and is not being written.
+    /// Whether there is a segment that holds only entries up to `sequence` and is not being
+    /// written.
     pub(crate) fn is_removable(&self, sequence: u64) -> bool {
         self.shared.segments.oldest_before(sequence).is_some()
     }
@@ -264,7 +265,8 @@ impl Journal {
     }
 
     /// Adds a function that the journal thread calls after each group became durable, and when the
-    /// journal is poisoned. It should only wake somebody; it must not call `on_progress` or `close`.
+    /// journal is poisoned. It should only wake somebody; it must not call `on_progress` or
+    /// `close`.
     pub fn on_progress(&self, wake: Box<dyn Fn() + Send + Sync>) {
         self.shared.add_waker(wake);
     }
@@ -275,14 +277,15 @@ impl Journal {
         self.shared.poisoned()
     }
 
-    /// Why the disk (or a quota) has no room for what is to be reserved, from the first refusal on until
-    /// a segment could be allocated again, which is tried each second. One atomic load where there is room.
+    /// Why the disk (or a quota) has no room for what is to be reserved, from the first refusal on
+    /// until a segment could be allocated again, which is tried each second. One atomic load where
+    /// there is room.
     #[must_use]
     pub fn full(&self) -> Option<String> {
         self.shared.full()
     }
 
-    /// What was done since the journal was opened.
+    /// Statistics since the journal was opened.
     #[must_use]
     pub fn stats(&self) -> JournalStats {
         self.shared.stats()
@@ -308,7 +311,8 @@ impl Journal {
     }
 }
 
-/// A reservation without a borrow of the journal, for callers that collect several changes into one entry.
+/// A reservation without a borrow of the journal, for callers that collect several changes into one
+/// entry.
 ///
 /// It does not give itself back: [`Journal::attach`] must get it sooner or later, or the room stays
 /// reserved until the journal is closed.

@@ -84,7 +84,7 @@ impl Default for JournalOptions {
     }
 }
 
-/// What a journal has done since it was opened.
+/// Statistics of a journal since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalStats {
     /// Groups written.
@@ -107,7 +107,7 @@ pub struct JournalStats {
     pub group_frames: Histogram,
     /// Segments that are there, the one being written included.
     pub segments: usize,
-    /// What waits for the disk, and the buffers it waits in.
+    /// The groups that wait for the disk, and their buffers.
     pub memory_bytes: usize,
     /// The error after which no writes are taken.
     pub poisoned: Option<String>,

@@ -19,10 +19,10 @@
 //! finished before the mark was written (`writer.rs`), whatever the policy; so if sectors of the
 //! unsynced rest land in any order, their marks say less than `E`. Bytes of older tails cannot
 //! speak up: a tail is zeroed and synced before anything is appended, their marks say no more than
-//! what was durable then, and payloads cannot contain marks (the salt, see `frame.rs`). Nor can those
-//! of the segment whose space it was: it had another salt.
+//! what was durable then, and payloads cannot contain marks (the salt, see `frame.rs`). Nor can
+//! those of the segment whose space it was: it had another salt.
 //!
-//! What this means for each policy. `always`: each group is synced before the next is written, so
+//! The effect of each policy: with `always`, each group is synced before the next is written, so
 //! each group's mark vouches for all groups before; only the last group of a process that did not
 //! close stands without a witness, and a bit that rots in it looks like a torn tail. After a clean
 //! close there is a closing mark, and every entry has its witness. `everysec` and `off`: the same
@@ -30,9 +30,9 @@
 //! damage in what was written since looks like a torn tail.
 //!
 //! A witness can be lost together with the entries that it vouches for (a zeroed block at the very
-//! end): that too looks like a torn tail. The check for missing files rests on consecutive sequences
-//! and the sizes in the headers. What it cannot see: the removal of the last segments as whole files,
-//! unless a snapshot knows better.
+//! end): that too looks like a torn tail. The check for missing files rests on consecutive
+//! sequences and the sizes in the headers. What it cannot see: the removal of the last segments as
+//! whole files, unless a snapshot knows better.
 //!
 //! # Behind a snapshot
 //!
@@ -87,7 +87,7 @@ impl Wanted {
     }
 }
 
-/// What was found in the journal when it was opened.
+/// The report on the journal when it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// How many entries were replayed.
@@ -98,7 +98,7 @@ pub struct RecoveryReport {
     pub segments: usize,
     /// The bytes that were read up to each segment's last valid frame.
     pub bytes: u64,
-    /// What was cut from the end, if a crash left unfinished writes there.
+    /// The bytes cut from the end, if a crash left unfinished writes there.
     pub torn_tail: Option<TornTail>,
 }
 
@@ -357,7 +357,7 @@ impl Loaded {
         }))
     }
 
-    /// What is wrong with the bytes at a place where the entry `expected` should be.
+    /// The fault of the bytes where the entry `expected` should be.
     fn fault(&self, offset: usize, expected: u64) -> String {
         match parse(&self.bytes[offset..], self.seed) {
             Parsed::Entry(Entry { sequence, .. }) => format!("found is entry {sequence}"),

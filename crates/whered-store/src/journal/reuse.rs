@@ -3,14 +3,14 @@
 //! ```text
 //!   journal-7.log ──removal──> journal-spare-of-7.new ──> journal-90.log     of version 2
 //! ```
-//! For: syncs of blocks that were written before, which cost half of what a sync of blocks that were
-//! never written does: those need a transaction of the file system's own journal. And giving 16 MiB
-//! back takes milliseconds, during which syncs wait. Not for: what is in the files: `writer.rs` and
-//! `recovery.rs` see to it that nobody takes old bytes for new ones.
+//! For: syncs of blocks that were written before, which cost half of what a sync of blocks that
+//! were never written does: those need a transaction of the file system's own journal. And giving
+//! 16 MiB back takes milliseconds, during which syncs wait. Not for: what is in the files:
+//! `writer.rs` and `recovery.rs` see to it that nobody takes old bytes for new ones.
 //!
 //! Invariants: a file with another name, as a backup's, is never used again; before anything is
-//! written to one, its name as a segment is gone for certain. At most [`KEPT_BYTES_MAX`] wait.
-//! At the same time: any thread may take; one keeps (`segments.rs` sees to that). A lock is held for
+//! written to one, its name as a segment is gone for certain. At most [`KEPT_BYTES_MAX`] wait. At
+//! the same time: any thread may take; one keeps (`segments.rs` sees to that). A lock is held for
 //! moments, never during a sync.
 
 use std::io;

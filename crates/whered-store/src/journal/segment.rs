@@ -36,7 +36,7 @@ const MAGIC: [u8; 8] = *b"whered\0J";
 /// A segment of new space, and one in the space of an older one.
 const VERSIONS: [u32; 2] = [1, 2];
 
-/// What a segment's header says.
+/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) first_sequence: u64,
@@ -110,7 +110,7 @@ fn field<const LENGTH: usize>(bytes: &[u8; HEADER_USED_BYTES], offset: usize) ->
     bytes[offset..offset + LENGTH].try_into().expect("the range has that length")
 }
 
-/// What a file's name says about it.
+/// The meaning of a file's name.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FileName {
     /// A segment and its first sequence.

@@ -5,9 +5,9 @@
 //!   remove_before(9500):   the segments 1 and 4711 hold nothing above 9500 and go; 9000 stays
 //! ```
 //!
-//! Not for: knowing who needs entries; the caller says it; nor what becomes of the space (`reuse.rs`).
-//! Invariants: segments go oldest first, and each removal is certain before the next one begins, so
-//! that no crash leaves a gap.
+//! Not for: knowing who needs entries; the caller says it; nor what becomes of the space
+//! (`reuse.rs`). Invariants: segments go oldest first, and each removal is certain before the next
+//! one begins, so that no crash leaves a gap.
 //!
 //! Any thread may call; the list is locked for moments, never during input or output.
 
@@ -41,8 +41,8 @@ impl Segments {
 
     /// Notes that the segment with this first sequence is the one being written now.
     ///
-    /// It may have taken the place of one without entries, whose name and first sequence are the same,
-    /// when its first entry was larger than that: then nothing is before it.
+    /// It may have taken the place of one without entries, whose name and first sequence are the
+    /// same, when its first entry was larger than that: then nothing is before it.
     pub(crate) fn push(&self, first_sequence: u64) {
         let mut firsts = lock(&self.firsts);
         if firsts.last() != Some(&first_sequence) {

@@ -1,9 +1,9 @@
 //! Spares: preallocated files that wait to become the next segment.
 //!
 //! A spare has all its blocks and no header that counts, under a name that recovery throws away.
-//! `writer.rs` gives it a header and a segment's name when entries go there. One is made of a removed
-//! segment's space (`reuse.rs`), or costs a `fallocate`; a refusal is remembered for a moment, so that
-//! a full disk does not cost a system call for every write that is refused.
+//! `writer.rs` gives it a header and a segment's name when entries go there. One is made of a
+//! removed segment's space (`reuse.rs`), or costs a `fallocate`; a refusal is remembered for a
+//! moment, so that a full disk does not cost a system call for every write that is refused.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use super::segment::{HEADER_BYTES, SEGMENT_SIZE_BYTES_MAX, spare_name};
 use crate::error::StoreError;
 use crate::storage::{Storage, StorageFile};
 
-/// What a segment holds beside groups: its header, and the mark that a clean close writes.
+/// The bytes of a segment other than groups: its header, and the mark that a clean close writes.
 pub(crate) const SEGMENT_OVERHEAD_BYTES: u64 = HEADER_BYTES + MARK_BYTES as u64;
 
 /// Preallocated space.

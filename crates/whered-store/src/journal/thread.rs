@@ -15,9 +15,10 @@
 //! the second is over. With a group delay it lets a young, small group wait. Wake-ups cost a
 //! system call and are made only when somebody sleeps.
 //!
-//! With `everysec` and `off` nobody waits for the write, so the thread lets a group grow for a moment
-//! (`GATHER_TIME`) or to a size (`GATHER_BYTES`): a write and two switches of threads for every few
-//! entries cost as much processor time as the entries' own work (`bench/results/journal`).
+//! With `everysec` and `off` nobody waits for the write, so the thread lets a group grow for a
+//! moment (`GATHER_TIME`) or to a size (`GATHER_BYTES`): a write and two switches of threads for
+//! every few entries cost as much processor time as the entries' own work
+//! (`bench/results/journal`).
 //!
 //! With `everysec` and `off` an entry counts as durable when it is appended, so `durable` is
 //! published under the state's mutex there; with `always` only this thread publishes.
@@ -69,7 +70,7 @@ pub(crate) struct Shared {
 struct State {
     intake: Intake,
     poisoned: Option<String>,
-    /// What somebody waits for to be synced.
+    /// The sequence that a caller waits for to be synced.
     sync_wanted: u64,
     /// When `close` was called.
     closing: Option<Instant>,
@@ -79,7 +80,7 @@ struct State {
     callers_sleeping: usize,
 }
 
-/// What the journal thread sleeps for.
+/// The event that the journal thread sleeps for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sleep {
     /// It is awake.
@@ -90,7 +91,7 @@ enum Sleep {
     ForBytes(usize),
 }
 
-/// What the journal thread does next.
+/// The next action of the journal thread.
 enum Work {
     Write(Group),
     Sync,

@@ -8,11 +8,11 @@
 //! - after any error nothing more is written: what is on the disk is unknown then.
 //!
 //! **Zeros ahead.** Space from `fallocate` reads as zeros, but its blocks are marked as never written,
-//! and the first sync after a write to them must change that mark: a transaction of the file system's
-//! own journal for each group. So with `always` zeros are written ahead of the groups, a stretch at a
-//! time, by the sync that has to pay for such a transaction anyhow; all other syncs only overwrite.
-//! Zeros over zeros change nothing that recovery reads, whichever of them reach the disk. The price
-//! is that each byte is written twice.
+//! and the first sync after a write to them must change that mark: a transaction of the file
+//! system's own journal for each group. So with `always` zeros are written ahead of the groups, a
+//! stretch at a time, by the sync that has to pay for such a transaction anyhow; all other syncs
+//! only overwrite. Zeros over zeros change nothing that recovery reads, whichever of them reach the
+//! disk. The price is that each byte is written twice.
 //!
 //! ```text
 //!   | groups ......... | group | zeros written ahead | never written      |
@@ -22,15 +22,15 @@
 //! ```
 //!
 //! **Reused space** (`reuse.rs`) has blocks that were written, and needs no zeros ahead. With each group
-//! go zeros up to the end of a block, which are the end until the next group is there; whole blocks,
-//! so that none has to be read before a part of it is changed.
+//! go zeros up to the end of a block, which are the end until the next group is there; whole
+//! blocks, so that none has to be read before a part of it is changed.
 //!
 //! **Past the cache**: a group's whole blocks (`group.rs`) may be written without a copy in the system's
-//! memory. The first block has what the group before has written of it, once more and unchanged: a sector
-//! of it that tears has those bytes either way. Groups of both kinds may follow each other.
+//! memory. The first block has what the group before has written of it, once more and unchanged: a
+//! sector of it that tears has those bytes either way. Groups of both kinds may follow each other.
 //!
-//! Not for: threads, waiting, deciding when to sync. One owner at a time. A group costs one pass for
-//! the checksums and one write, and zeros now and then; a change of segment costs three syncs.
+//! Not for: threads, waiting, deciding when to sync. One owner at a time. A group costs one pass
+//! for the checksums and one write, and zeros now and then; a change of segment costs three syncs.
 
 use std::sync::Arc;
 
@@ -47,7 +47,8 @@ use crate::storage::{BLOCK_BYTES, Storage, StorageFile};
 const ZERO_AHEAD_BYTES: u64 = 256 << 10;
 
 /// Behind a group of this size no zeros are worth writing: they would be as many bytes again, to
-/// spare a sync that is paid for by this much already. Spools of large uploads have only such groups.
+/// spare a sync that is paid for by this much already. Spools of large uploads have only such
+/// groups.
 pub(crate) const LARGE_GROUP_BYTES: usize = 64 << 10;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
@@ -58,14 +59,14 @@ pub(crate) struct Writer {
     segment: OpenSegment,
     written_sequence: u64,
     durable_sequence: u64,
-    /// What the last closing mark covers: a second close in a row writes nothing.
+    /// The position that the last closing mark covers: a second close in a row writes nothing.
     closed_sequence: u64,
     /// Whether a sync follows each group, so that zeros ahead are worth writing.
     writes_ahead: bool,
     /// Up to where the segment's blocks are known to have been written.
     zeroed_bytes: u64,
-    /// What the block has in which the next group begins; after an opening within a block only a part of it,
-    /// which is then shorter than that.
+    /// What the block has in which the next group begins; after an opening within a block only a
+    /// part of it, which is then shorter than that.
     tail: Vec<u8>,
 }
 
@@ -145,8 +146,8 @@ impl Writer {
         }
     }
 
-    /// Writes a group without syncing it, past the system's cache if that is wanted and possible; returns its
-    /// buffer.
+    /// Writes a group without syncing it, past the system's cache if that is wanted and possible;
+    /// returns its buffer.
     pub(crate) fn write(
         &mut self,
         group: Group,

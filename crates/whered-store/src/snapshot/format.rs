@@ -40,7 +40,7 @@ pub(crate) fn aligned(offset_bytes: u64) -> u64 {
     offset_bytes.next_multiple_of(ALIGNMENT_BYTES)
 }
 
-/// What the data file says of itself.
+/// The header of the data file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DataHeader {
     pub(crate) start_sequence: u64,
@@ -226,7 +226,7 @@ fn read_u64(bytes: &[u8], offset: usize) -> u64 {
     u64::from_le_bytes(field)
 }
 
-/// What a file's name says about it.
+/// The meaning of a file's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileName {
     Data(u64),

@@ -61,7 +61,7 @@ pub struct SnapshotInfo {
 }
 
 impl SnapshotInfo {
-    /// What the journal must give after this snapshot was loaded.
+    /// The entries that the journal must give after this snapshot was loaded.
     #[must_use]
     pub fn wanted(&self) -> Wanted {
         Wanted { after: self.start_sequence, through: self.end_sequence }
@@ -71,7 +71,7 @@ impl SnapshotInfo {
 /// Where a block lies and what it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockInfo {
-    /// What the writer gave: its meaning is the caller's.
+    /// The writer's bytes: their meaning is the caller's.
     pub kind: u16,
     /// The payload's place in the data file, a multiple of 64.
     pub offset_bytes: u64,

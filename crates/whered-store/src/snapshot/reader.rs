@@ -71,7 +71,8 @@ impl SnapshotReader {
     ///
     /// # Errors
     ///
-    /// Damage, with the file, the block's byte, its kind and its index; whatever the system reports.
+    /// Damage, with the file, the block's byte, its kind and its index; whatever the system
+    /// reports.
     ///
     /// # Panics
     ///

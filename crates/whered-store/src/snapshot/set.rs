@@ -24,7 +24,7 @@ use crate::storage::Storage;
 /// The largest manifest that is read: more than forty million blocks.
 const MANIFEST_SIZE_BYTES_MAX: u64 = 1 << 30;
 
-/// What [`Snapshots::find`] found.
+/// The result of [`Snapshots::find`].
 #[derive(Debug, Default)]
 pub struct Found {
     /// Snapshots whose manifest is good and whose data file is there in its size; newest first.
@@ -40,7 +40,7 @@ pub struct Found {
 pub struct BadSnapshot {
     /// What its name says: the sequence up to which everything was in it.
     pub start_sequence: u64,
-    /// What is wrong, and where. Not always damage: it may be from a newer version.
+    /// The fault and its location. It is not always damage: the file may be from a newer version.
     pub error: StoreError,
 }
 
@@ -52,8 +52,9 @@ impl Snapshots {
     ///
     /// # Errors
     ///
-    /// A file whose name is nearly that of a snapshot ([`StoreError::is_foreign`]); a backup that did
-    /// not end; whatever the system reports. Damage is not an error here: it is in [`Found::bad`].
+    /// A file whose name is nearly that of a snapshot ([`StoreError::is_foreign`]); a backup that
+    /// did not end; whatever the system reports. Damage is not an error here: it is in
+    /// [`Found::bad`].
     pub fn find(storage: &dyn Storage) -> Result<Found, StoreError> {
         refuse_incomplete(storage)?;
         find(storage)

@@ -8,18 +8,18 @@
 //! ```
 //!
 //! For: taking entries in fast, handing them out again in order with bounded memory, and taking no
-//! more than a limit. Not for: what entries mean, and the worker's position: it is durable where the
-//! effects of the work are, and is told when the spool is opened.
+//! more than a limit. Not for: what entries mean, and the worker's position: it is durable where
+//! the effects of the work are, and is told when the spool is opened.
 //!
-//! Invariants: sequences are consecutive from 1 for the life of a spool; an entry is handed out only
-//! when it is on stable storage; nothing is removed before [`Spool::done`] was told of all of its
-//! segment; what waits is never more than the limit and one entry. A sequence that was given away
-//! is never given to another entry: where a crash (`reserved.rs`) or damage has taken entries away,
-//! the next opening puts an entry of kind [`LOST_KIND`] in the place of each.
+//! Invariants: sequences are consecutive from 1 for the life of a spool; an entry is handed out
+//! only when it is on stable storage; nothing is removed before [`Spool::done`] was told of all of
+//! its segment; what waits is never more than the limit and one entry. A sequence that was given
+//! away is never given to another entry: where a crash (`reserved.rs`) or damage has taken entries
+//! away, the next opening puts an entry of kind [`LOST_KIND`] in the place of each.
 //!
-//! At the same time: any number of threads append; readers are independent of them, and each belongs
-//! to one thread. Cost: an append is the journal's and two short locks; reading is one read of each
-//! byte, which is still in the system's memory when the worker keeps up.
+//! At the same time: any number of threads append; readers are independent of them, and each
+//! belongs to one thread. Cost: an append is the journal's and two short locks; reading is one read
+//! of each byte, which is still in the system's memory when the worker keeps up.
 
 mod reader;
 pub(crate) mod reserved;
@@ -50,9 +50,10 @@ pub struct SpoolOptions {
     pub journal: JournalOptions,
     /// How many bytes may wait.
     pub size_bytes_max: u64,
-    /// How many bytes that no reader has seen go through the system's cache. With more before it an entry is
-    /// written past it, in groups of 64 KiB and more that are each synced, and read into it when its turn
-    /// comes: new pages of a cache cost the system more time than writing to a quick disk does.
+    /// How many bytes that no reader has seen go through the system's cache. With more before it an
+    /// entry is written past it, in groups of 64 KiB and more that are each synced, and read into
+    /// it when its turn comes: new pages of a cache cost the system more time than writing to a
+    /// quick disk does.
     pub cached_bytes_max: u64,
 }
 
@@ -168,8 +169,8 @@ impl Spool {
     ///
     /// # Errors
     ///
-    /// As [`Journal::open`]; entries that were done with must have been durable, so that a spool that
-    /// ends before `done` is damaged, and so is one that begins behind it.
+    /// As [`Journal::open`]; entries that were done with must have been durable, so that a spool
+    /// that ends before `done` is damaged, and so is one that begins behind it.
     pub fn open(
         storage: Arc<dyn Storage>,
         options: SpoolOptions,
@@ -230,8 +231,8 @@ impl Spool {
     }
 
     /// As [`Spool::append`], of a payload in pieces, unless `known` gives something in its place.
-    /// Then `note` is called with the sequence. Both are called with nobody else's between them, and
-    /// before any later entry gets its sequence; they must not ask the spool for anything.
+    /// Then `note` is called with the sequence. Both are called with nobody else's between them,
+    /// and before any later entry gets its sequence; they must not ask the spool for anything.
     ///
     /// # Errors
     ///

@@ -9,9 +9,9 @@
 //! (`journal/recovery.rs` has seen to that before).
 //!
 //! Invariants: nothing is looked at that is not on stable storage; the buffer holds no more than
-//! the larger of one entry and 1 MiB. Bytes in the buffer are older than what was appended since: they
-//! are forgotten when the reader passes what was synced when they were read.
-//! Cost: one read of each byte, one checksum.
+//! the larger of one entry and 1 MiB. Bytes in the buffer are older than what was appended since:
+//! they are forgotten when the reader passes what was synced when they were read. Cost: one read of
+//! each byte, one checksum.
 
 use std::sync::atomic::Ordering;
 

@@ -1,8 +1,8 @@
 //! The upload numbers that a spool may have given away: a mark on the disk, ahead of the entries.
 //!
-//! For: spools that acknowledge entries before they are on the disk. A crash loses such entries, and
-//! their numbers must not be given to others. Not for: spools that sync first; there a number that
-//! somebody has seen is on the disk already.
+//! For: spools that acknowledge entries before they are on the disk. A crash loses such entries,
+//! and their numbers must not be given to others. Not for: spools that sync first; there a number
+//! that somebody has seen is on the disk already.
 //!
 //! ```text
 //!   reserved-numbers   | magic 8 | the last number that may be given away u64 | crc32c of both u32 |

@@ -3,8 +3,8 @@
 //!
 //! Preallocation: `fallocate` allocates blocks that read as zeros. Where the file system does not
 //! know it (or on another system than Linux), zeros are written instead, which costs one write of
-//! the whole file. Beside the path, an open file may have a second descriptor, with `O_DIRECT`: calls may run
-//! at the same time.
+//! the whole file. Beside the path, an open file may have a second descriptor, with `O_DIRECT`:
+//! calls may run at the same time.
 
 use std::any::Any;
 use std::fs::{self, File, OpenOptions};

@@ -87,7 +87,8 @@ fn whole_blocks_are_there_for_every_reader_from_wherever_in_memory_they_come() {
     let memory: Vec<u8> = (0..4 * BLOCK_BYTES).map(|index| (index / 7) as u8).collect();
     let aligned = memory.as_ptr().align_offset(BLOCK_BYTES);
     let mut expected = vec![0; 8 * BLOCK_BYTES];
-    // Where blocks must begin, and where the system refuses to take them from; the cache knows all of it.
+    // Where blocks must begin, and where the system refuses to take them from; the cache knows all
+    // of it.
     for (at, from) in [(0, aligned), (1, aligned + 1), (2, aligned), (5, aligned + 512)] {
         let blocks = &memory[from..from + 2 * BLOCK_BYTES];
         file.write_blocks_at((at * BLOCK_BYTES) as u64, blocks).unwrap();

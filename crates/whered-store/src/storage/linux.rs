@@ -1,7 +1,7 @@
 //! Calls of Linux on open files that the standard library lacks, as safe functions.
 //!
-//! Not for: deciding when to use them (`directory.rs`). Each call may be interrupted by a signal and
-//! is then made again. No state; calls may run at the same time.
+//! Not for: deciding when to use them (`directory.rs`). Each call may be interrupted by a signal
+//! and is then made again. No state; calls may run at the same time.
 
 use std::fs::File;
 use std::io;
@@ -56,9 +56,9 @@ pub(super) fn write_gathered_at(
 #[allow(unsafe_code, reason = "std has no stable call that writes several pieces at a place")]
 fn pwritev(file: &File, offset: libc::off_t, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
     let count = libc::c_int::try_from(pieces.len()).map_err(io::Error::other)?;
-    // SAFETY: an `IoSlice` has the layout of an `iovec` on Unix (its documentation promises it), and
-    // each points to bytes that are borrowed for the whole call; the kernel only reads them. The
-    // descriptor is open because `file` is borrowed.
+    // SAFETY: an `IoSlice` has the layout of an `iovec` on Unix (its documentation promises it),
+    // and each points to bytes that are borrowed for the whole call; the kernel only reads them.
+    // The descriptor is open because `file` is borrowed.
     let written = unsafe { libc::pwritev(file.as_raw_fd(), pieces.as_ptr().cast(), count, offset) };
     usize::try_from(written).map_err(|_| io::Error::last_os_error())
 }
@@ -69,7 +69,8 @@ pub(super) fn open_past_cache(file: &File) -> io::Result<File> {
     File::options().write(true).custom_flags(libc::O_DIRECT).open(path)
 }
 
-/// Writes as many of the blocks as the system takes in this way; gives the bytes. A refusal costs a call.
+/// Writes as many of the blocks as the system takes in this way; gives the bytes. A refusal costs a
+/// call.
 pub(super) fn write_blocks_at(file: &File, offset_bytes: u64, blocks: &[u8]) -> io::Result<usize> {
     let mut written = 0;
     while written < blocks.len() {
@@ -77,8 +78,8 @@ pub(super) fn write_blocks_at(file: &File, offset_bytes: u64, blocks: &[u8]) -> 
             Ok(0) => return Err(io::Error::from(io::ErrorKind::WriteZero)),
             Ok(more) => written += more,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // The device has larger blocks, the system has written a part of one, or the file system only
-            // said that it can.
+            // The device has larger blocks, the system has written a part of one, or the file
+            // system only said that it can.
             Err(error)
                 if matches!(
                     error.raw_os_error(),
@@ -99,8 +100,8 @@ pub(super) fn will_read(file: &File, range: Range<u64>) {
     let length = range.end.saturating_sub(range.start);
     // The system would take zero for "up to the end of the file".
     if let (Ok(start), Ok(length @ 1..)) = (offset(range.start), offset(length)) {
-        // SAFETY: the call takes numbers only; the descriptor is open because `file` is borrowed for the
-        // whole call. A refusal changes nothing: the read that comes then waits for longer.
+        // SAFETY: the call takes numbers only; the descriptor is open because `file` is borrowed
+        // for the whole call. A refusal changes nothing: the read that comes then waits for longer.
         unsafe { libc::posix_fadvise(file.as_raw_fd(), start, length, libc::POSIX_FADV_WILLNEED) };
     }
 }

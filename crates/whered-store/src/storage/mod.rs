@@ -1,4 +1,4 @@
-//! What journal and snapshots ask of a disk: a flat directory of preallocated or growing files.
+//! The storage of journal and snapshots: a flat directory of preallocated or growing files.
 //!
 //! Two implementations: [`DirectoryStorage`], the real file system, and [`SimulatedDisk`], which
 //! loses, tears and reorders writes on purpose. The traits promise no more than a careful reader
@@ -22,7 +22,8 @@ use std::any::Any;
 use std::io;
 use std::ops::Range;
 
-/// The unit in which files are written past the system's cache, and no smaller than sectors of disks.
+/// The unit in which files are written past the system's cache, and no smaller than sectors of
+/// disks.
 pub(crate) const BLOCK_BYTES: usize = 4096;
 
 /// A flat directory of files. All calls may come from several threads at once.
@@ -118,8 +119,8 @@ pub trait StorageFile: Send + Sync {
     fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// Writes whole blocks of 4 KiB at a multiple of that, if it can without a copy in the system's
-    /// memory: for what will not be read for a while. It can when they begin at such a multiple in memory, too;
-    /// otherwise they are written as others are.
+    /// memory: for what will not be read for a while. It can when they begin at such a multiple in
+    /// memory, too; otherwise they are written as others are.
     ///
     /// # Errors
     ///

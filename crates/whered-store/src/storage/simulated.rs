@@ -10,15 +10,15 @@
 //!           ("sub/name" where a handle is of a directory beside, as a backup's)
 //! ```
 //!
-//! What [`SimulatedDisk::crash`] makes of it: each dirty sector independently becomes its durable
+//! The file after [`SimulatedDisk::crash`]: each dirty sector independently becomes its durable
 //! content or any of its later ones (so writes are lost, torn and reordered); a file whose size was
 //! not synced has any size; each change of a name since the last directory sync happened or not,
 //! independently, a rename at once or not at all.
 //!
 //! Faults on request: no room beyond a byte budget, an error on the n-th sync or waited write-back
-//! (after which the dirty sectors are forgotten, as Linux does, with some of them written), a power cut before the
-//! n-th operation, changed bytes. Everything random comes from the seeds. Handles are clones of one
-//! disk; a mutex guards it.
+//! (after which the dirty sectors are forgotten, as Linux does, with some of them written), a power
+//! cut before the n-th operation, changed bytes. Everything random comes from the seeds. Handles
+//! are clones of one disk; a mutex guards it.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +49,7 @@ const SECTOR_BYTES: usize = 512;
 #[derive(Clone)]
 pub struct SimulatedDisk {
     state: Arc<Mutex<State>>,
-    /// What the names of this handle's directory begin with.
+    /// The prefix of the names in this handle's directory.
     prefix: String,
 }
 

@@ -219,8 +219,9 @@ impl ChangeBatch {
         self.len == 0
     }
 
-    /// The bytes that its changes take: 16 for each member that is a number below 2^31, 28 for another
-    /// one and beside them its name if that is long (the first few are 28 bytes each, whatever they are).
+    /// The bytes that its changes take: 16 for each member that is a number below 2^31, 28 for
+    /// another one and beside them its name if that is long (the first few are 28 bytes each,
+    /// whatever they are).
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -11,7 +11,7 @@ use whered_random::Random;
 /// The twin: a map, which needs no order of entries to say what a batch makes of it.
 type Twin = BTreeMap<Vec<u8>, u64>;
 
-/// What a batch is made of.
+/// The make-up of a batch.
 #[derive(Clone, Copy)]
 struct Mix {
     /// Numbers that members are named by.
@@ -76,8 +76,8 @@ fn entries(view: &Tree) -> Entries {
     view.iter().map(|(member, cell)| (member.to_vec(), cell)).collect()
 }
 
-/// Applies a batch in one round, however small it is: with one thread as a batch that is kept for as
-/// long as it has the right number of rows, with more as a list.
+/// Applies a batch in one round, however small it is: with one thread as a batch that is kept for
+/// as long as it has the right number of rows, with more as a list.
 fn apply_in_a_round(points: &mut Points, kept: &mut ChangeBatch, batch: &Owned, threads: usize) {
     if threads == 1 {
         if kept.row_count() != points.rows_wanted() || kept.key != *points.members.key() {
@@ -220,7 +220,7 @@ fn a_batch_that_changes_nothing_leaves_every_leaf_where_it_is() {
     assert_eq!(leaf(&view), leaf(&points));
 }
 
-/// What a change of this member takes in a batch.
+/// The memory that a change of this member takes in a batch.
 fn bytes_of(name: &[u8]) -> usize {
     match number(name) {
         Some(_) => 16,

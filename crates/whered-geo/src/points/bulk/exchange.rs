@@ -8,8 +8,8 @@
 //!         ──► edits    some at a time, to the lanes of their cells
 //! ```
 //!
-//! Cost: a line of the table, 28 bytes read, and two edits of 24 bytes written for each change; of a number
-//! 16 and 12 bytes.
+//! Cost: a line of the table, 28 bytes read, and two edits of 24 bytes written for each change; of
+//! a number 16 and 12 bytes.
 
 use super::batch::Record;
 use super::name::{Carried, Name, Number, Texts};
@@ -25,7 +25,7 @@ const AHEAD: usize = 24;
 /// what the other's branches were mistaken in.
 const STAGE: usize = 64;
 
-/// What the stage needs to know of table, tree and batch.
+/// The state of table, tree and batch that the stage reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around<'a> {
     pub(super) lanes: &'a Lanes<'a>,
@@ -34,7 +34,8 @@ pub(super) struct Around<'a> {
     pub(super) telling_mask: u32,
 }
 
-/// What a thread made of its groups. Numbers and names, which the table always tells apart, go by themselves.
+/// What a thread made of its groups. Numbers and names, which the table always tells apart, go by
+/// themselves.
 #[derive(Debug)]
 pub(super) struct Exchanged {
     pub(super) edits: Edits,
@@ -43,10 +44,10 @@ pub(super) struct Exchanged {
     names: Making<Name>,
 }
 
-/// What a thread has found beside edits.
+/// The results of a thread other than edits.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
-    /// What is to be changed one by one.
+    /// The changes that are applied one by one.
     pub(super) put_off: Vec<Record>,
     /// Members that the table has more, modulo 2^64.
     pub(super) growth: usize,

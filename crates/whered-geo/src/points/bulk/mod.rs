@@ -1,8 +1,8 @@
 //! Changes of many members at once: replaying a journal, loading a file.
 //!
 //! For: batches of some thousands up to millions of changes whose order matters for each member
-//! only. Not for: a command's few members (`update.rs` and `prefetch.rs`), or telling what each change
-//! did.
+//! only. Not for: a command's few members (`update.rs` and `prefetch.rs`), or telling what each
+//! change did.
 //!
 //! ```text
 //! changes ──► records by hash, into rows (batch.rs)            by the thread that collects them
@@ -12,16 +12,16 @@
 //! lane    ──► sorted; each leaf once (tree/bulk.rs)            one thread each
 //! ```
 //!
-//! A change alone waits several times for memory at unpredictable addresses: bucket, branch,
-//! leaf, leaf. Sorted twice, by hash and by cell, the changes of a batch go through table and leaves
-//! in the order in which these lie, and the threads never meet. Names go with them from stage to
-//! stage (`name.rs`), so that every read is at a predictable address.
+//! A change alone waits several times for memory at unpredictable addresses: bucket, branch, leaf,
+//! leaf. Sorted twice, by hash and by cell, the changes of a batch go through table and leaves in
+//! the order in which these lie, and the threads never meet. Names go with them from stage to stage
+//! (`name.rs`), so that every read is at a predictable address.
 //!
 //! Invariants: a round has no two members that the table takes for one; those that it might, long
 //! members and what the slots leave open are put off and changed one by one when the round is over.
-//! Slots that were taken out of the table in vain are put back before that.
-//! Concurrency: `threads` threads for as long as the call takes.
-//! Cost: `docs/design/points.md` has the figures. 40 bytes a change of a number and 76 of another name, kept with the batch.
+//! Slots that were taken out of the table in vain are put back before that. Concurrency: `threads`
+//! threads for as long as the call takes. Cost: `docs/design/points.md` has the figures. 40 bytes a
+//! change of a number and 76 of another name, kept with the batch.
 
 mod batch;
 mod exchange;
@@ -42,21 +42,21 @@ use super::{Points, Tree};
 use crate::cell::Cell;
 pub(super) use work::work_off;
 
-/// The most changes of a round, since they take memory. The collector of a batch ends it before that, by
-/// what one more entry of a journal may bring.
+/// The most changes of a round, since they take memory. The collector of a batch ends it before
+/// that, by what one more entry of a journal may bring.
 const MOST_CHANGES: usize = 16 << 20;
 /// A smaller collection grows by rounds, so that there are lanes for all threads.
 const FIRST_CHANGES: usize = 1 << 16;
 /// How many changes of a batch are applied as one list, if they must be.
 const LISTED_TOGETHER: usize = 1 << 20;
-/// Fewer changes are made one by one: fewer than these, or than one for this many members. Then most
-/// leaves that change have a single edit, and sorting gains less than it costs.
+/// Fewer changes are made one by one: fewer than these, or than one for this many members. Then
+/// most leaves that change have a single edit, and sorting gains less than it costs.
 const FEW_CHANGES: usize = 512;
 const MEMBERS_A_CHANGE: usize = 1024;
 /// More threads do not collect: their number is a byte.
 const MOST_COLLECTING: usize = 64;
 
-/// What a member is to become, whatever it was.
+/// The new state of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change<'a> {
     /// The member's name.

@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use crate::points::number::{MOST_DIGITS, name_of};
 
-/// What stands for a name on its way.
+/// The form of a name in a batch.
 pub(in crate::points) trait Carried: Copy + Default {
     /// Whether both stand for the same name.
     fn is_same(self, other: Self, texts: Texts<'_>) -> bool;

@@ -164,7 +164,7 @@ impl Sorter {
         }
     }
 
-    /// What was sorted last.
+    /// The last sorted range.
     pub(in crate::points) fn sorted(&self) -> &[Edit] {
         &self.sorted
     }

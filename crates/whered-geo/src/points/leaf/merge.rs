@@ -32,7 +32,7 @@ const TEXT_BYTES_MADE: usize = MOST_TEXT_BYTES / 16 * 15;
 /// So few edits are made one by one, if they find the leaf unshared.
 const FEW_EDITS: usize = 2;
 
-/// What became of a leaf.
+/// The result of merging a leaf.
 #[derive(Debug)]
 pub(in crate::points) enum Merged {
     /// It is as it was.

@@ -16,9 +16,9 @@
 //!
 //! Storage format of a text, which replies copy as it stands: the RESP bulk string `$`, length in
 //! decimal, CRLF, the member's bytes, CRLF. A member longer than
-//! [`LONGEST_INSIDE_BYTES`](super::overflow::LONGEST_INSIDE_BYTES) is in the overflow store; its entry is `!`
-//! and its number there, 4 bytes little endian. So a leaf's text stays below 64 KiB whatever the
-//! members are, and `u16` suffices.
+//! [`LONGEST_INSIDE_BYTES`](super::overflow::LONGEST_INSIDE_BYTES) is in the overflow store; its
+//! entry is `!` and its number there, 4 bytes little endian. So a leaf's text stays below 64 KiB
+//! whatever the members are, and `u16` suffices.
 //!
 //! Invariants: (cell, member) ascends strictly; a leaf in the tree is never empty and has at most
 //! [`MOST_ENTRIES`] entries and [`MOST_TEXT_BYTES`] bytes of text. The blob is written only while
@@ -68,7 +68,7 @@ pub(crate) struct Leaf {
 pub(crate) enum Keys<'a> {
     /// The cells are `base` plus each of the deltas.
     Narrow {
-        /// What to add.
+        /// The record to add.
         base: u64,
         /// Ascending.
         deltas: &'a [u32],
@@ -187,7 +187,7 @@ impl Leaf {
         slot < self.len() && self.cell_bits(slot) == bits
     }
 
-    /// What the allocator takes for the blob, room for growth included.
+    /// The bytes that the allocator takes for the blob, spare capacity included.
     pub(super) fn memory_bytes(&self) -> usize {
         memory::allocated_shared(self.size())
     }
@@ -249,8 +249,8 @@ impl Leaf {
         self.is_tie(slot, bits) && self.member(slot, overflow) == member
     }
 
-    /// Whether an entry in this cell belongs before this slot, where no other can be: both neighbours are there, and in
-    /// other cells.
+    /// Whether an entry in this cell belongs before this slot, where no other can be: both
+    /// neighbours are there, and in other cells.
     pub(super) fn is_between(&self, slot: usize, bits: u64) -> bool {
         slot > 0
             && slot < self.len()
@@ -258,8 +258,9 @@ impl Leaf {
             && bits < self.cell_bits(slot)
     }
 
-    /// Asks for what an insertion into this cell, or a removal from it, moves; the keys should
-    /// be there. Of the texts only both ends: between them the processor sees what comes. Returns the rank of the cell.
+    /// Asks for what an insertion into this cell, or a removal from it, moves; the keys should be
+    /// there. Of the texts only both ends: between them the processor sees what comes. Returns the
+    /// rank of the cell.
     pub(super) fn prefetch_edit(&self, bits: u64) -> usize {
         let (rank, offsets) = (self.keys().rank(bits), self.offsets_at(self.len()) / 8);
         self.prefetch_words(self.key_word(rank)..offsets + 1);
@@ -270,8 +271,8 @@ impl Leaf {
         rank
     }
 
-    /// Asks for all that a move between two cells of the leaf moves; the keys should be there. Returns the ranks of
-    /// both.
+    /// Asks for all that a move between two cells of the leaf moves; the keys should be there.
+    /// Returns the ranks of both.
     pub(super) fn prefetch_move(&self, from: u64, to: u64) -> (usize, usize) {
         let (keys, offsets) = (self.keys(), self.offsets_at(self.len()) / 8);
         let ranks = (keys.rank(from), keys.rank(to));
@@ -293,8 +294,8 @@ impl Leaf {
         (HEADER_BYTES + self.key_bytes() * slot) / 8
     }
 
-    /// The word where a text is likely to begin: as if all were of one length, so that the offsets need not be waited
-    /// for.
+    /// The word where a text is likely to begin: as if all were of one length, so that the offsets
+    /// need not be waited for.
     fn text_word(&self, slot: usize) -> usize {
         let (count, words) = (self.len(), self.blob.len());
         let texts = self.offsets_at(count) / 8 + count / 4;

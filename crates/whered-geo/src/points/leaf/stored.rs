@@ -18,7 +18,7 @@ use super::{HEADER_BYTES, Keys, Leaf, LeafBuilder, MOST_ENTRIES, MOST_TEXT_BYTES
 use crate::cell::{Cell, OVERFLOW_BITS};
 use crate::points::overflow::{self, Text};
 
-/// What is wrong with a leaf.
+/// A fault of a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::points) enum LeafFault {
     /// It does not hold what its header announces.

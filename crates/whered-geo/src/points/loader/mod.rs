@@ -1,8 +1,8 @@
 //! From pages back to a collection.
 //!
 //! For: a start from a snapshot: leaves are copied as they are and the tree is built over them from
-//! below, so that nothing is inserted. Not for: changes made since the pages were written; the caller that
-//! has them applies them to the result.
+//! below, so that nothing is inserted. Not for: changes made since the pages were written; the
+//! caller that has them applies them to the result.
 //!
 //! ```text
 //! load     words ──checked, copied──► leaves, long members      one loader a thread, any split

@@ -224,8 +224,8 @@ fn drop_entries(leaves: &mut Vec<LoadedLeaf>, mut stale: Vec<LeafSlot>, threads:
     });
 }
 
-/// Drops stale entries from neighbouring leaves, from this index on. Leaves that would become empty stay, and
-/// their indices are returned.
+/// Drops stale entries from neighbouring leaves, from this index on. Leaves that would become empty
+/// stay, and their indices are returned.
 fn drop_some(leaves: &mut [LoadedLeaf], first: usize, stale: &[LeafSlot]) -> Vec<u32> {
     let mut emptied = Vec::new();
     for of_leaf in stale.chunk_by(|a, b| a.0 == b.0) {

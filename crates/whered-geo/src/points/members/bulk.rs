@@ -32,7 +32,7 @@ pub(in crate::points) const FEWEST: usize = ONE_PART_MEMBERS;
 const CHECK_BITS: u32 = 24;
 const TAG_BITS: u32 = super::TAG_BITS;
 
-/// What is known of a member without its name. Twelve bytes without padding.
+/// A member without its name. Twelve bytes without padding.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     slot_low: u32,

@@ -55,13 +55,13 @@ impl Lanes<'_> {
     }
 }
 
-/// What is to be done in a lane.
+/// The edits of a lane.
 struct Task<'t> {
     lane: usize,
     branch: &'t mut Lowest,
 }
 
-/// What a thread keeps from lane to lane, and what it found.
+/// The state of a thread between lanes, and its results.
 #[derive(Default)]
 struct Kept {
     merger: Merger,

@@ -13,7 +13,8 @@ fn prefix(address: u128, length_bits: u8) -> Prefix {
     Prefix::new(Ipv6Addr::from_bits(address).into(), length_bits).expect("up to 128 bits")
 }
 
-/// Looks up both ends of each network and their neighbours, one at a time and in batches, on all paths.
+/// Looks up both ends of each network and their neighbours, one at a time and in batches, on all
+/// paths.
 fn check(networks: impl IntoIterator<Item = Prefix>) {
     let mut entries: Vec<(Prefix, u32)> = Vec::new();
     for (value, prefix) in networks.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What an index tells of the second 32 bits of an address, for each /32 that holds more than one
+//! The answers by the second 32 bits of an address, for each /32 that holds more than one
 //! network: a tree of cache lines, mostly of two levels and a leaf.
 //!
 //! For: laying out and reading the runs inside a /32. Not for: which /32 are split (`build`), nor
@@ -14,18 +14,18 @@
 //! leaves   | e e e e e e e - | s s s s s s s s |   `target` + 17 * group + that: 7 ends, 8 slots
 //! ```
 //!
-//! An end is the last address of a run, its highest bit flipped, since AVX2 compares signed numbers;
-//! places without one hold the highest, which no address is above. Line 0 has no ends: a /32 of one
-//! group of leaves has it for its first line, one of a single leaf for both. So all take the same
-//! steps, and there is nothing to guess: two lookups overlap.
+//! An end is the last address of a run, its highest bit flipped, since AVX2 compares signed
+//! numbers; places without one hold the highest, which no address is above. Line 0 has no ends: a
+//! /32 of one group of leaves has it for its first line, one of a single leaf for both. So all take
+//! the same steps, and there is nothing to guess: two lookups overlap.
 //!
-//! Where 17 groups of 17 leaves are not enough, a head with its highest target bit leads to other heads
-//! (`parts`), one for each of 289 leaves, by its first line alone.
+//! Where 17 groups of 17 leaves are not enough, a head with its highest target bit leads to other
+//! heads (`parts`), one for each of 289 leaves, by its first line alone.
 //!
 //! Invariants: every key of `heads` is a /32's; those that `places` leaves free repeat another one.
 //! What is read is checked all the same, since the memory may be a file that somebody overwrote.
-//! Concurrency: never changes. Cost: the displacement, the head, two lines and the leaf, of which all
-//! but the last are 4 % of its memory and stay near; 9 octets a run in full leaves.
+//! Concurrency: never changes. Cost: the displacement, the head, two lines and the leaf, of which
+//! all but the last are 4 % of its memory and stay near; 9 octets a run in full leaves.
 
 use std::ops::Range;
 

@@ -1,7 +1,8 @@
 //! MaxMind's CSV files of blocks: a header with the column `network`, and one network a line.
 //!
 //! Not for CSV with line ends inside quotes, which these files do not have. The value is the first
-//! column after the network that is not empty: `geoname_id`, or the number of the autonomous system.
+//! column after the network that is not empty: `geoname_id`, or the number of the autonomous
+//! system.
 
 use std::borrow::Cow;
 

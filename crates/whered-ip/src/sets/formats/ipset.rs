@@ -1,11 +1,10 @@
-//! What `ipset save` writes: `create` lines, and `add` lines with an entry and options.
+//! The output of `ipset save`: `create` lines, and `add` lines with an entry and options.
 //!
-//! For sets of networks and addresses: `hash:net`, `hash:ip`, `bitmap:ip`. Their options that change
-//! what an entry means are honoured: `netmask` and `bitmask` widen it, `timeout` is its default,
-//! `family` refuses the other one.
-//! Not for sets with ports, marks or interfaces, whose entries are no blocks: that is a mistake at
-//! the type, or at the entry. `nomatch` is one too, since it would take addresses away. A comment is
-//! the value.
+//! For sets of networks and addresses: `hash:net`, `hash:ip`, `bitmap:ip`. Their options that
+//! change what an entry means are honoured: `netmask` and `bitmask` widen it, `timeout` is its
+//! default, `family` refuses the other one. Not for sets with ports, marks or interfaces, whose
+//! entries are no blocks: that is a mistake at the type, or at the entry. `nomatch` is one too,
+//! since it would take addresses away. A comment is the value.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -22,7 +21,7 @@ const CREATE_OPTIONS: &str = "family inet|inet6, netmask BITS, bitmask MASK, tim
                               hashsize, maxelem, bucketsize, initval, counters, comment, skbinfo, \
                               forceadd";
 
-/// What a `create` line says of the entries.
+/// The options of a `create` line that affect entries.
 #[derive(Clone, Copy, Default)]
 struct Making {
     /// The family that all entries have; unknown without a `create` line.
@@ -166,7 +165,7 @@ fn wrong(
     SetTextError::at(text, at, word.len(), allowed)
 }
 
-/// What follows `add NAME`.
+/// Parses the text after `add NAME`.
 fn entry<'a>(
     text: &'a [u8],
     words: &mut Words<'a>,

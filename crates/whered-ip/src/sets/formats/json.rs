@@ -96,7 +96,7 @@ fn elements<'a>(
     Ok(())
 }
 
-/// What an object says of its set.
+/// The fields of an object that describe its set.
 #[derive(Default)]
 struct About {
     family: Option<String>,

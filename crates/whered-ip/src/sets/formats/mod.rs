@@ -42,7 +42,7 @@ pub use write::SetWriter;
 pub enum SetFormat {
     /// One block a line, with comments.
     Plain,
-    /// What `ipset save` writes.
+    /// The output of `ipset save`.
     Ipset,
     /// Elements as `nft list set` writes them.
     Nft,
@@ -78,7 +78,7 @@ impl FromStr for SetFormat {
 }
 
 impl SetFormat {
-    /// What a text seems to be, by its first words behind comments.
+    /// Detects the format by the first words after comments.
     ///
     /// # Examples
     ///
@@ -187,13 +187,13 @@ impl SetTextError {
         self.0.column
     }
 
-    /// What was found there, cut after 48 bytes.
+    /// The text that was found there, cut after 48 bytes.
     #[must_use]
     pub fn found(&self) -> &str {
         &self.0.found
     }
 
-    /// What is allowed there.
+    /// The text that is allowed there.
     #[must_use]
     pub fn allowed(&self) -> &str {
         &self.0.allowed

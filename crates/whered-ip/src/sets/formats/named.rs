@@ -3,8 +3,8 @@
 //! For: texts that hold several sets, such as dumps. Not for: what stands in a set.
 //!
 //! Invariant: a text with several sets and no name for one of them is refused with all names, after
-//! it has been read to its end; sets are never merged. `blocked` and then `blocked-6` are one set: its
-//! two families, which ipset and nft keep apart, as `SetWriter` writes them.
+//! it has been read to its end; sets are never merged. `blocked` and then `blocked-6` are one set:
+//! its two families, which ipset and nft keep apart, as `SetWriter` writes them.
 
 use super::SetTextError;
 

@@ -109,7 +109,7 @@ impl<'a, F: FnMut(SetEntry<'a>)> Reader<'a, '_, '_, F> {
         }
     }
 
-    /// What stands between the braces of a set.
+    /// Parses the text between the braces of a set.
     fn set(&mut self, is_chosen: bool) -> Result<(), SetTextError> {
         const TYPES: &str = "ipv4_addr, ipv6_addr";
         let mut default_seconds = None;
@@ -171,7 +171,7 @@ impl<'a, F: FnMut(SetEntry<'a>)> Reader<'a, '_, '_, F> {
     }
 }
 
-/// What follows an element; true at the closing brace.
+/// Parses the options of an element; true at the closing brace.
 fn options<'a>(tokens: &mut Tokens<'a>, entry: &mut SetEntry<'a>) -> Result<bool, SetTextError> {
     let mut expires = None;
     loop {

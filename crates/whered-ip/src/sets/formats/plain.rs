@@ -24,7 +24,7 @@ pub(super) fn read<'a>(
     Ok(())
 }
 
-/// What a line holds beside blanks and a comment.
+/// The content of a line without blanks and comments.
 fn content(line: &[u8]) -> Option<(usize, usize)> {
     let is_mark = |byte: &u8| matches!(byte, b'#' | b';');
     let end = line.iter().position(is_mark).unwrap_or(line.len());

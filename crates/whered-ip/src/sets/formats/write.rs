@@ -7,10 +7,10 @@
 //! json     [                                    one member a line
 //! ```
 //!
-//! ipset and nft keep families apart, and so do these texts. nft merges members that overlap, and one
-//! of them that expires may take others with it: summarise such sets first. ipset has no ranges of IPv6 and no
-//! prefix of no bits: both are written as the prefixes that they consist of. Values become comments,
-//! without what the format cannot hold; `plain` has neither values nor expiries.
+//! ipset and nft keep families apart, and so do these texts. nft merges members that overlap, and
+//! one of them that expires may take others with it: summarise such sets first. ipset has no ranges
+//! of IPv6 and no prefix of no bits: both are written as the prefixes that they consist of. Values
+//! become comments, without what the format cannot hold; `plain` has neither values nor expiries.
 //!
 //! Cost: what printing takes; nothing is kept but where the text is.
 
@@ -51,7 +51,7 @@ enum Place {
     Ipv6,
 }
 
-/// What a comment of ipset or nft may be long.
+/// The longest comment of ipset and nft.
 const COMMENT_BYTES: usize = 127;
 
 impl SetWriter {

@@ -1,4 +1,4 @@
-//! What a set tells of the third 16 bits of an address: cache lines of sorted keys with their values
+//! The answers by the third 16 bits of an address: cache lines of sorted keys with their values
 //! beside them, and for each /32 a slot that says which line it is.
 //!
 //! For: `stages`. Not for: how slots are found.
@@ -22,8 +22,8 @@
 //! A value of a line with its highest bit is a list's number: boundaries behind 48 bits.
 //!
 //! Invariants: keys that a line does not need are the largest, and repeat its last value.
-//! Concurrency: never changes. Cost: a slot and a line, each one cache line; 4 to 6 bytes a boundary
-//! in full lines, and 16 a /32.
+//! Concurrency: never changes. Cost: a slot and a line, each one cache line; 4 to 6 bytes a
+//! boundary in full lines, and 16 a /32.
 
 use crate::simd::Compare;
 
@@ -32,7 +32,8 @@ pub(super) type Line = [u16; 32];
 /// Key below and value above; margins.
 pub(super) type Slot = [u64; 2];
 
-/// Marks a value that is not an answer: of a slot, that there are lines or slots; of a line, a list.
+/// Marks a value that is not an answer: of a slot, that there are lines or slots; of a line, a
+/// list.
 pub(super) const DEEP: u32 = 1 << 31;
 const NARROW_DEEP: u16 = 1 << 15;
 /// Marks a slot's value that leads to slots.
@@ -41,7 +42,7 @@ const PARTED: u32 = 1 << 30;
 pub(super) const PARTED_MIN: u32 = DEEP | PARTED;
 /// How many lines or slots one slot tells apart.
 const WAYS: usize = 5;
-/// What half of a key and its margin are.
+/// Half of a key and its margin.
 const HALF: u64 = 1 << 15;
 /// The highest bit of each margin.
 const HIGHEST: u64 = 0x8000_8000_8000_8000;
@@ -65,8 +66,8 @@ impl Builder {
         Builder { lines: vec![[u16::MAX; 32]], parts: Vec::new(), is_narrow }
     }
 
-    /// The slot of a /32 with more than one value: that of its beginning, which has key 0, and others.
-    /// `parts_at` is where slots that slots lead to will stand.
+    /// The slot of a /32 with more than one value: that of its beginning, which has key 0, and
+    /// others. `parts_at` is where slots that slots lead to will stand.
     pub(super) fn slot(&mut self, key: u32, values: &[(u16, u32)], parts_at: usize) -> Slot {
         let first = self.lines.len();
         let starts = self.append(values);

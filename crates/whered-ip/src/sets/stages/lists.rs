@@ -1,4 +1,4 @@
-//! What a set tells behind the first 48 bits of an address: short sorted lists of 80 bits.
+//! The answers behind the first 48 bits of an address: short sorted lists of 80 bits.
 //!
 //! For: the few boundaries of a routing table there. Not for: sets with many (`intervals`).
 //!

@@ -1,4 +1,5 @@
-//! IPv6 by 32 bits, then 16: for large sets that mostly end at /48 and before, as routing tables do.
+//! IPv6 by 32 bits, then 16: for large sets that mostly end at /48 and before, as routing tables
+//! do.
 //!
 //! For: what `intervals` does for IPv6 in general. Not for: lists of hosts, whose lists behind /48
 //! would be long; nor small sets, for which `others` is too much.
@@ -12,10 +13,10 @@
 //! others   intervals of all other addresses by their first 32 bits (`upper_table`)
 //! ```
 //!
-//! Invariants: a slot that is nobody's has key 0, and what is true of ::/32 unless that has its own.
-//! Concurrency: never changes. Cost: one line of slots and one of lines; three to seven of `others`
-//! for a /32 without a slot; 272 KiB, 20 bytes a slot and 64 a line of up to 15 (10) boundaries: 5 to
-//! 8 a boundary in routing tables, 42 where /48s stand alone in their /32.
+//! Invariants: a slot that is nobody's has key 0, and what is true of ::/32 unless that has its
+//! own. Concurrency: never changes. Cost: one line of slots and one of lines; three to seven of
+//! `others` for a /32 without a slot; 272 KiB, 20 bytes a slot and 64 a line of up to 15 (10)
+//! boundaries: 5 to 8 a boundary in routing tables, 42 where /48s stand alone in their /32.
 
 mod lines;
 mod lists;
@@ -338,7 +339,7 @@ mod tests {
     use super::*;
     use crate::simd::Scalar;
 
-    /// What `others` takes at least.
+    /// The least size of `others`.
     const UPPERS_BYTES: usize = 300 << 10;
 
     /// Compared with the intervals themselves, at and around every boundary.

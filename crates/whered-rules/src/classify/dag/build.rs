@@ -2,13 +2,13 @@
 //!
 //! For: [`Dag::build`]. Not for: choosing groups and limits (`plan.rs`).
 //!
-//! A node stands for a set of boxes, in order, and the lanes not yet cut. Cutting a lane at all ends
-//! of the boxes gives intervals within which every box either holds or is gone, so the lane is done
-//! with. Which lane: the one after which the mean set is smallest, each interval counted as often
-//! as boxes reach into it, since that is where packets go that were meant by some rule.
+//! A node stands for a set of boxes, in order, and the lanes not yet cut. Cutting a lane at all
+//! ends of the boxes gives intervals within which every box either holds or is gone, so the lane is
+//! done with. Which lane: the one after which the mean set is smallest, each interval counted as
+//! often as boxes reach into it, since that is where packets go that were meant by some rule.
 //!
-//! Cost: time and memory in proportion to all sets made; both are limited, since for some rules they
-//! explode. Depth of the recursion: the number of lanes.
+//! Cost: time and memory in proportion to all sets made; both are limited, since for some rules
+//! they explode. Depth of the recursion: the number of lanes.
 
 use super::nodes::{Interval, Nodes};
 use super::{BOX, Dag, EMPTY, Group, PASSING, Root, SLOW, SURE};
@@ -18,7 +18,7 @@ use crate::classify::hash::Map;
 /// Sets up to this size are searched for boxes that others cover.
 const COVER_SEARCH: usize = 48;
 
-/// What building may take.
+/// The budget of building.
 pub(crate) struct Limits<'a> {
     /// Bytes of the result.
     pub(crate) bytes: usize,

@@ -1,7 +1,7 @@
 //! The graphs of all groups in one piece of memory, every reference in it checked.
 //!
-//! For: [`Graph`], what lookups read. Not for: making nodes ([`super::nodes`]), nor the order in which
-//! packets take their steps ([`super::lookup`]).
+//! For: [`Graph`], what lookups read. Not for: making nodes ([`super::nodes`]), nor the order in
+//! which packets take their steps ([`super::lookup`]).
 //!
 //! ```text
 //! place:      8 octets from the first line on; a line has eight places
@@ -18,9 +18,10 @@
 //! record:     low ends | high ends of one box: one line (8 lanes) or two (16)
 //! ```
 //!
-//! So a step is the same for both kinds of node: references stand 32 octets behind the lane, and the
-//! line that holds the lane holds all starts. Whatever a reference is, the line at its place may be asked
-//! for, and that 32 octets on: the second line of a large node, or the first one again.
+//! So a step is the same for both kinds of node: references stand 32 octets behind the lane, and
+//! the line that holds the lane holds all starts. Whatever a reference is, the line at its place
+//! may be asked for, and that 32 octets on: the second line of a large node, or the first one
+//! again.
 //!
 //! A record that no packet is in stands behind the others, for intervals that no box reaches into.
 //!
@@ -241,8 +242,8 @@ impl Graph {
     ) -> Reference {
         let lane = self.octets().as_ptr().wrapping_add(to.0 as usize * OCTETS);
         let line = lane.map_addr(|address| address & !63).cast::<Line>();
-        // SAFETY: `Places::node` put a lane below sixteen there and marked fewer numbers of the line
-        // as starts than references follow; it is a line of this graph that holds the lane.
+        // SAFETY: `Places::node` put a lane below sixteen there and marked fewer numbers of the
+        // line as starts than references follow; it is a line of this graph that holds the lane.
         unsafe {
             let key = keys.0.as_ptr().byte_add(usize::from(*lane)).read();
             let starts = lane.add(2).cast::<u16>().read();
@@ -287,7 +288,7 @@ unsafe impl whered_ip::image::Plain for Reference {}
 
 /// Where everything will stand, for references made before that was known.
 struct Places {
-    /// What begins at each line of the nodes: nothing, a small node, a large one.
+    /// The node that begins at each line: none, a small one, a large one.
     kinds: Vec<Option<u32>>,
     boxes: u32,
     records: u32,

@@ -3,8 +3,8 @@
 //! For: [`Dag::find`] and [`Dag::find_batch`]. Not for: turning boxes into rules.
 //!
 //! A batch goes level by level: every packet takes one step and asks for the cache line of its next
-//! one, so that up to 64 misses are on their way together. Packets whose leaf is reached drop out of
-//! the list of those that walk. Then the leaves' boxes are compared, in the order of arrival.
+//! one, so that up to 64 misses are on their way together. Packets whose leaf is reached drop out
+//! of the list of those that walk. Then the leaves' boxes are compared, in the order of arrival.
 #![allow(unsafe_code, reason = "a step reads without asking whether the place is inside")]
 
 use super::graph::{Graph, Mark, Reference};
@@ -13,7 +13,7 @@ use crate::classify::boxes::Keys;
 use crate::classify::simd::Processor;
 use whered_ip::image::Section;
 
-/// What was found for a batch, over all groups.
+/// The results of a batch, over all groups.
 pub(crate) struct Found {
     /// The first terminal box of each packet, or [`BOX`].
     pub(crate) boxes: [u32; BATCH],
@@ -32,8 +32,8 @@ impl Found {
 /// No terminal box.
 pub(crate) const NO_BOX: u32 = BOX;
 
-/// A packet of a batch that is on its way, and where it is: one number, so that a list of them is read and
-/// written with one load and one store each.
+/// A packet of a batch that is on its way, and where it is: one number, so that a list of them is
+/// read and written with one load and one store each.
 #[derive(Clone, Copy, Default)]
 struct Way(u64);
 
@@ -130,7 +130,8 @@ impl Dag {
             for turn in 0..left {
                 let way = walking[turn % BATCH];
                 let (place, at) = (way.packet(), Reference::from_u32(way.at()));
-                // SAFETY: only those that are at nodes walk, and all came from a root of this graph.
+                // SAFETY: only those that are at nodes walk, and all came from a root of this
+                // graph.
                 let next = unsafe { self.graph.step(processor, &keys[place], at) };
                 self.graph.prefetch(next);
                 to[place] = next;
@@ -141,7 +142,8 @@ impl Dag {
         }
     }
 
-    /// Compares the boxes of every packet's leaf: the only ones, then one of each list in every round.
+    /// Compares the boxes of every packet's leaf: the only ones, then one of each list in every
+    /// round.
     #[inline(always)]
     fn compare_batch<P: Processor>(
         &self,
@@ -195,8 +197,8 @@ impl Dag {
         }
     }
 
-    /// Whether a box ends the search whose lanes hold, or not: its rule may be asked, and notes it where
-    /// it does not end anything.
+    /// Whether a box ends the search whose lanes hold, or not: its rule may be asked, and notes it
+    /// where it does not end anything.
     #[inline(always)]
     fn special(
         &self,
