@@ -49,11 +49,11 @@ const INTERFACES_MAX: usize = 65_536;
 pub(crate) struct PcapNg {
     /// None before the first section.
     order: Option<ByteOrder>,
-    interfaces: Vec<Described>,
+    interfaces: Vec<InterfaceInfo>,
 }
 
 /// An interface as its block describes it.
-struct Described {
+struct InterfaceInfo {
     link: Option<LinkType>,
     snaplen: u32,
     name: Option<Interface>,
@@ -196,7 +196,7 @@ impl PcapNg {
             let found = "one more interface in a section".to_owned();
             return Err(Fault(ErrorKind::Limit, found, "at most 65,536"));
         }
-        let mut described = Described {
+        let mut described = InterfaceInfo {
             link: LinkType::from_number(link),
             snaplen,
             name: None,
@@ -274,7 +274,7 @@ impl PcapNg {
     }
 }
 
-impl Described {
+impl InterfaceInfo {
     fn nanoseconds(&self, ticks: u64) -> Option<i64> {
         let ticks = u128::from(ticks);
         let since = match self.resolution {
@@ -294,7 +294,7 @@ fn packet_block<'a>(
     order: ByteOrder,
     kind: u32,
     body: &'a [u8],
-    interfaces: &[Described],
+    interfaces: &[InterfaceInfo],
 ) -> Result<PacketBlock<'a>, Fault> {
     let short = || malformed("a packet block too short", "its numbers and the captured bytes");
     let number = |at| order.u32_at(body, at).ok_or_else(short);

@@ -145,7 +145,8 @@ pub fn answer_batch(
             };
             let size = match &mut workspace.limiter {
                 Some(limiter) if size > 0 => {
-                    let limited = Limited { zones, query, context, outcome: &outcome, now_millis };
+                    let limited =
+                        LimitedAnswer { zones, query, context, outcome: &outcome, now_millis };
                     limited.rate_limit(limiter, name, size, room)
                 }
                 _ => size,
@@ -262,7 +263,7 @@ fn answer_slowly(
 }
 
 /// An answer that the rate limit applies to.
-struct Limited<'a> {
+struct LimitedAnswer<'a> {
     zones: &'a Zones,
     query: &'a Query<'a>,
     context: &'a Context<'a>,
@@ -270,7 +271,7 @@ struct Limited<'a> {
     now_millis: u64,
 }
 
-impl Limited<'_> {
+impl LimitedAnswer<'_> {
     /// Applies the limit to an answer of `size` bytes in `room`; returns the size that is sent.
     #[inline(always)]
     fn rate_limit(

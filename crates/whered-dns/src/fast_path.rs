@@ -26,7 +26,7 @@ use crate::resolve::DATA;
 use crate::reversed::{Reversed, Synthesised};
 use crate::zone::Rrset;
 use crate::zone::layout::{HAS_ALIAS, HAS_DNAME, HAS_WILDCARD, RECORD_HEAD_SIZE};
-use crate::zones::{Located, Zones};
+use crate::zones::{ZoneLocation, Zones};
 
 /// A query that the fast path may answer.
 pub(crate) struct FastQuery<'q> {
@@ -79,7 +79,7 @@ impl<'q> FastQuery<'q> {
         &self,
         zones: &Zones,
         name: &LowerName,
-        located: &Located<'_>,
+        located: &ZoneLocation<'_>,
         context: &Context<'_>,
         room: &mut [u8],
     ) -> Option<(usize, Outcome)> {
@@ -133,7 +133,7 @@ impl<'q> FastQuery<'q> {
         &self,
         zones: &'z Zones,
         name: &LowerName,
-        located: &Located<'z>,
+        located: &ZoneLocation<'z>,
         context: &Context<'_>,
         record: &'z mut Address,
     ) -> Option<Content<'z>> {
@@ -176,7 +176,7 @@ impl<'q> FastQuery<'q> {
         &self,
         zones: &'z Zones,
         name: &LowerName,
-        located: &Located<'z>,
+        located: &ZoneLocation<'z>,
     ) -> Option<Content<'z>> {
         let node = located.place.node?;
         if located.place.pool.is_some() {

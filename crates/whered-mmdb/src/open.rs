@@ -45,7 +45,7 @@ impl Database {
             let data_start = data_start(&metadata, layout, marker)?;
             return Database::assemble(bytes, None, metadata, layout, data_start..marker);
         }
-        let legacy::Opened { edition, tree, metadata, data } = legacy::open(&bytes)?;
+        let legacy::OpenedFile { edition, tree, metadata, data } = legacy::open(&bytes)?;
         let format = Format::Legacy(edition);
         Ok(Database { bytes, reader: None, tree, metadata, format, data })
     }

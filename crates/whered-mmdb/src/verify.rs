@@ -73,7 +73,8 @@ pub(crate) fn mmdb(
     if !targets.is_within(&starts) {
         check_targets(section, &starts)?;
     }
-    let mut records = Records { section, known: Ranked::new(containers), text_bytes_left: 0 };
+    let mut records =
+        Records { section, known: ProgressRanks::new(containers), text_bytes_left: 0 };
     let mut deepest_nesting = 0;
     for &id in &tree.records {
         let at = id.to_u32() as usize;
@@ -112,7 +113,7 @@ const MAX_SEARCHED_BYTES: usize = 256 << 20;
 #[cold]
 fn with_path(error: MmdbError, section: &Section<'_>, ids: &[RecordId]) -> MmdbError {
     let mut records =
-        Records { section, known: Hashed::default(), text_bytes_left: MAX_SEARCHED_BYTES };
+        Records { section, known: ProgressMap::default(), text_bytes_left: MAX_SEARCHED_BYTES };
     let faults = ids.iter().filter_map(|id| records.measure(id.to_u32() as usize, 0).err());
     let same = |fault: &MmdbError| fault.offset_bytes() == error.offset_bytes();
     faults.into_iter().find(same).unwrap_or(error)
@@ -318,16 +319,16 @@ enum Progress {
 }
 
 /// The states of maps and arrays, by the offset of their first entry.
-trait Known {
+trait ProgressTable {
     fn get(&self, start: usize) -> Progress;
     fn set(&mut self, start: usize, progress: Progress);
 }
 
 /// For a section of which nothing is known.
 #[derive(Default)]
-struct Hashed(HashMap<usize, Progress>);
+struct ProgressMap(HashMap<usize, Progress>);
 
-impl Known for Hashed {
+impl ProgressTable for ProgressMap {
     fn get(&self, start: usize) -> Progress {
         self.0.get(&start).copied().unwrap_or_default()
     }
@@ -338,15 +339,15 @@ impl Known for Hashed {
 }
 
 /// For a section that was scanned: one place for each map and array, in their order.
-struct Ranked {
+struct ProgressRanks {
     starts: Bitmap,
     /// How many starts there are before each word of the bitmap.
     before: Vec<u32>,
     places: Vec<Progress>,
 }
 
-impl Ranked {
-    fn new(starts: Bitmap) -> Ranked {
+impl ProgressRanks {
+    fn new(starts: Bitmap) -> ProgressRanks {
         let mut count = 0_u32;
         let before = starts.words.iter().map(|word| {
             let before = count;
@@ -354,7 +355,7 @@ impl Ranked {
             before
         });
         let before = before.collect();
-        Ranked { starts, before, places: vec![Progress::Unmeasured; count as usize] }
+        ProgressRanks { starts, before, places: vec![Progress::Unmeasured; count as usize] }
     }
 
     fn rank(&self, start: usize) -> usize {
@@ -364,7 +365,7 @@ impl Ranked {
     }
 }
 
-impl Known for Ranked {
+impl ProgressTable for ProgressRanks {
     fn get(&self, start: usize) -> Progress {
         // A map or array is measured where the scan has met one: records and pointers lead to
         // fields.
@@ -388,7 +389,7 @@ struct Records<'a, K> {
     text_bytes_left: usize,
 }
 
-impl<K: Known> Records<'_, K> {
+impl<K: ProgressTable> Records<'_, K> {
     /// Measures what stands at `at`; also returns where the next field begins.
     fn measure(&mut self, at: usize, depth: usize) -> Result<(Measure, usize), MmdbError> {
         let (field, after_pointer) = self.section.resolve(at)?;

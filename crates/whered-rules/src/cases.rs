@@ -54,12 +54,12 @@ pub struct Case {
     input: String,
     output: String,
     verdict: Option<String>,
-    rule_line: Option<Expected>,
+    rule_line: Option<ExpectedOutcome>,
 }
 
 /// Which rule shall decide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Expected {
+enum ExpectedOutcome {
     Line(u32),
     Policy,
 }
@@ -84,8 +84,8 @@ impl Case {
     /// The line of the rule that shall decide, where the case says one.
     pub fn expected_line(&self) -> Option<u32> {
         match self.rule_line? {
-            Expected::Line(line) => Some(line),
-            Expected::Policy => None,
+            ExpectedOutcome::Line(line) => Some(line),
+            ExpectedOutcome::Policy => None,
         }
     }
 
@@ -98,11 +98,11 @@ impl Case {
         if let Some(expected) = self.verdict.as_ref().filter(|expected| **expected != verdict) {
             parts.push(format!("expected {expected}, found {verdict}"));
         }
-        let found = line.map_or(Expected::Policy, Expected::Line);
+        let found = line.map_or(ExpectedOutcome::Policy, ExpectedOutcome::Line);
         if let Some(expected) = self.rule_line.filter(|expected| *expected != found) {
             let shown = |rule| match rule {
-                Expected::Line(line) => format!("line {line}"),
-                Expected::Policy => "the policy".to_owned(),
+                ExpectedOutcome::Line(line) => format!("line {line}"),
+                ExpectedOutcome::Policy => "the policy".to_owned(),
             };
             parts.push(format!("expected {}, found {}", shown(expected), shown(found)));
         } else if !parts.is_empty() {
@@ -225,11 +225,11 @@ fn case(names: &[String], record: &csv::StringRecord, line: u32) -> Result<Case,
                 }
                 case.verdict = Some(text.to_owned());
             }
-            "line" if text == "policy" => case.rule_line = Some(Expected::Policy),
+            "line" if text == "policy" => case.rule_line = Some(ExpectedOutcome::Policy),
             "line" => {
                 let line = names::parse_number(text).filter(|&line| line > 0);
                 let line = line.ok_or_else(|| wrong("a line's number or policy"))?;
-                case.rule_line = Some(Expected::Line(line));
+                case.rule_line = Some(ExpectedOutcome::Line(line));
             }
             field => set_field(&mut case.packet, field, text).map_err(wrong)?,
         }

@@ -79,7 +79,7 @@ pub enum Change {
 
 /// The compiled rules.
 #[derive(Debug)]
-struct Written {
+struct WrittenRules {
     ruleset: Arc<Ruleset>,
     /// By the ids of its rules.
     numbers: Vec<u32>,
@@ -91,7 +91,7 @@ struct Written {
 
 /// A rule put in since.
 #[derive(Debug)]
-struct Inserted {
+struct InsertedRule {
     number: u32,
     tally: u32,
     /// The position in the compiled entry chain that it comes before.
@@ -104,11 +104,11 @@ struct Inserted {
 /// A ruleset as it is now.
 #[derive(Clone, Debug)]
 pub struct LiveRules {
-    written: Arc<Written>,
+    written: Arc<WrittenRules>,
     matcher: Arc<Matcher>,
     /// Positions of the compiled entry chain whose rules are gone.
     deleted: Arc<[u32]>,
-    inserted: Arc<[Arc<Inserted>]>,
+    inserted: Arc<[Arc<InsertedRule>]>,
     /// For each overlay slot of a family, whose it is in `inserted`.
     owners: [Arc<[u32]>; 2],
     lives: [Live; 2],
@@ -141,7 +141,7 @@ impl LiveRules {
         });
         let next_tally = numbers.len() as u32 + 1;
         Ok(LiveRules {
-            written: Arc::new(Written::new(Arc::clone(ruleset), numbers)),
+            written: Arc::new(WrittenRules::new(Arc::clone(ruleset), numbers)),
             matcher,
             deleted: Arc::new([]),
             inserted: Arc::new([]),
@@ -392,7 +392,7 @@ impl LiveRules {
         let [v4, v6] = Family::BOTH;
         let lowered = [lower(v4)?, lower(v6)?];
         let (rule, tally) = (Arc::clone(rule), self.next_tally);
-        let one = Inserted { number, tally, before, rule, effect, lowered };
+        let one = InsertedRule { number, tally, before, rule, effect, lowered };
         let mut inserted = self.inserted.to_vec();
         inserted.insert(index, Arc::new(one));
         self.inserted = inserted.into();
@@ -440,8 +440,8 @@ impl LiveRules {
     }
 }
 
-impl Written {
-    fn new(ruleset: Arc<Ruleset>, numbers: Vec<u32>) -> Written {
+impl WrittenRules {
+    fn new(ruleset: Arc<Ruleset>, numbers: Vec<u32>) -> WrittenRules {
         let entry = ruleset.entry();
         let mut places: HashMap<u32, (u32, Option<u32>)> =
             numbers.iter().zip(0..).map(|(number, id)| (*number, (id, None))).collect();
@@ -450,7 +450,7 @@ impl Written {
         }
         let (tests_marks, sets_marks) =
             (ruleset.rules().iter().any(tests_mark), ruleset.rules().iter().any(sets_mark));
-        Written { ruleset, numbers, places, tests_marks, sets_marks }
+        WrittenRules { ruleset, numbers, places, tests_marks, sets_marks }
     }
 }
 

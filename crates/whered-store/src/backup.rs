@@ -58,7 +58,7 @@ pub struct Contents {
 /// the segment being written (roll first); damage of manifests or missing segments; whatever the
 /// system reports. What was made until then stays, marked as incomplete.
 pub fn backup(source: &dyn Storage, target: &Arc<dyn Storage>) -> Result<Contents, StoreError> {
-    backup_of(source, target, Of::Data)
+    backup_of(source, target, BackupKind::Data)
 }
 
 /// As [`backup`], for the folder of a [`Spool`](crate::Spool) that was rolled: its entries begin
@@ -72,12 +72,12 @@ pub fn backup_spool(
     source: &dyn Storage,
     target: &Arc<dyn Storage>,
 ) -> Result<Contents, StoreError> {
-    backup_of(source, target, Of::Spool)
+    backup_of(source, target, BackupKind::Spool)
 }
 
 /// The contents of a directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum BackupKind {
     /// Everything from a snapshot or the first entry on.
     Data,
     /// Entries from any on.
@@ -87,7 +87,7 @@ enum Of {
 fn backup_of(
     source: &dyn Storage,
     target: &Arc<dyn Storage>,
-    of: Of,
+    of: BackupKind,
 ) -> Result<Contents, StoreError> {
     refuse_incomplete(source)?;
     check_empty(&**target)?;
@@ -132,7 +132,7 @@ fn backup_of(
 /// The target has files ([`StoreError::is_existing`]); any damage, with file and byte; whatever the
 /// system reports. What was made until then stays, marked as incomplete.
 pub fn restore(source: &dyn Storage, target: &dyn Storage) -> Result<Contents, StoreError> {
-    restore_of(source, target, Of::Data)
+    restore_of(source, target, BackupKind::Data)
 }
 
 /// As [`restore`], for the folder of a spool.
@@ -141,10 +141,14 @@ pub fn restore(source: &dyn Storage, target: &dyn Storage) -> Result<Contents, S
 ///
 /// As [`restore`].
 pub fn restore_spool(source: &dyn Storage, target: &dyn Storage) -> Result<Contents, StoreError> {
-    restore_of(source, target, Of::Spool)
+    restore_of(source, target, BackupKind::Spool)
 }
 
-fn restore_of(source: &dyn Storage, target: &dyn Storage, of: Of) -> Result<Contents, StoreError> {
+fn restore_of(
+    source: &dyn Storage,
+    target: &dyn Storage,
+    of: BackupKind,
+) -> Result<Contents, StoreError> {
     check_empty(target)?;
     refuse_incomplete(source)?;
     let mut contents = read_everything(source, of)?;
@@ -178,10 +182,10 @@ fn restore_of(source: &dyn Storage, target: &dyn Storage, of: Of) -> Result<Cont
 /// Any damage, with file and byte; whatever the system reports.
 pub fn verify(storage: &dyn Storage) -> Result<Contents, StoreError> {
     refuse_incomplete(storage)?;
-    read_everything(storage, Of::Data)
+    read_everything(storage, BackupKind::Data)
 }
 
-fn read_everything(storage: &dyn Storage, of: Of) -> Result<Contents, StoreError> {
+fn read_everything(storage: &dyn Storage, of: BackupKind) -> Result<Contents, StoreError> {
     let newest = newest_snapshot(storage)?;
     if let Some(info) = &newest {
         let reader = SnapshotReader::open(storage, info)?;
@@ -206,9 +210,9 @@ fn read_everything(storage: &dyn Storage, of: Of) -> Result<Contents, StoreError
 fn wanted(
     storage: &dyn Storage,
     newest: Option<&SnapshotInfo>,
-    of: Of,
+    of: BackupKind,
 ) -> Result<Wanted, StoreError> {
-    if of == Of::Data {
+    if of == BackupKind::Data {
         return Ok(newest.map_or(Wanted::all(), SnapshotInfo::wanted));
     }
     let (firsts, _) = list(storage)?;

@@ -30,7 +30,7 @@ use std::time::Duration;
 use crate::cold::{COLD_KIND, ColdFile, ColdReference};
 use crate::error::StoreError;
 use crate::journal::Wanted;
-use crate::journal::examine::{Examined, examine, reach};
+use crate::journal::examine::{ExaminedSegment, examine, reach};
 use crate::journal::load::{load_any_size, refuse_incomplete};
 use crate::journal::recovery::recover;
 use crate::journal::segment::{SEGMENT_SIZE_BYTES_MIN, segment_name};
@@ -186,13 +186,13 @@ fn repair_mark(
 }
 
 /// Whether nothing is wrong with what is needed, and nothing lies behind it.
-fn is_whole(segments: &[Examined], needed: &std::ops::Range<usize>) -> bool {
-    let is_well = |segment: &Examined| segment.fault.is_none();
+fn is_whole(segments: &[ExaminedSegment], needed: &std::ops::Range<usize>) -> bool {
+    let is_well = |segment: &ExaminedSegment| segment.fault.is_none();
     !needed.is_empty() && needed.end == segments.len() && segments.iter().all(is_well)
 }
 
 /// A complete snapshot and which of its blocks cannot be read.
-struct Checked {
+struct CheckedFiles {
     info: SnapshotInfo,
     damaged: Vec<(usize, StoreError)>,
     /// How much is lost with those blocks, and with the cold files that they name.
@@ -202,7 +202,7 @@ struct Checked {
 }
 
 struct AllSnapshots {
-    complete: Vec<Checked>,
+    complete: Vec<CheckedFiles>,
     /// Start and error.
     bad: Vec<(u64, StoreError)>,
 }
@@ -235,7 +235,7 @@ fn look_at_snapshots(storage: &dyn Storage) -> Result<AllSnapshots, StoreError> 
                 lost_bytes = lost_bytes.saturating_add(lost);
             }
         }
-        complete.push(Checked { info, damaged, lost_bytes, size_bytes });
+        complete.push(CheckedFiles { info, damaged, lost_bytes, size_bytes });
     }
     Ok(AllSnapshots { complete, bad })
 }
@@ -256,7 +256,7 @@ fn check_cold(
 
 /// One way back; see the file's header.
 struct Way<'a> {
-    snapshot: Option<&'a Checked>,
+    snapshot: Option<&'a CheckedFiles>,
     last_sequence: u64,
     /// The segments that are needed for it.
     segments: std::ops::Range<usize>,
@@ -278,13 +278,13 @@ impl Way<'_> {
     }
 }
 
-fn best_way<'a>(snapshots: &'a [Checked], segments: &[Examined]) -> Way<'a> {
+fn best_way<'a>(snapshots: &'a [CheckedFiles], segments: &[ExaminedSegment]) -> Way<'a> {
     let known = highest_known(snapshots, segments);
     let ways = snapshots.iter().map(Some).chain([None]).map(|snapshot| {
         let after = snapshot.map_or(0, |snapshot| snapshot.info.start_sequence);
         let (last_sequence, range) = reach(segments, after);
         let mut loss_bytes = (known - last_sequence).saturating_mul(ENTRY_LOSS_BYTES);
-        if let Some(Checked { info, lost_bytes, .. }) = snapshot {
+        if let Some(CheckedFiles { info, lost_bytes, .. }) = snapshot {
             loss_bytes = loss_bytes.saturating_add(*lost_bytes);
             if last_sequence < info.end_sequence {
                 loss_bytes = loss_bytes.saturating_add(INCONSISTENCY_LOSS_BYTES);
@@ -302,7 +302,7 @@ fn best_way<'a>(snapshots: &'a [Checked], segments: &[Examined]) -> Way<'a> {
 }
 
 /// The highest entry of which anything bears witness.
-fn highest_known(snapshots: &[Checked], segments: &[Examined]) -> u64 {
+fn highest_known(snapshots: &[CheckedFiles], segments: &[ExaminedSegment]) -> u64 {
     let of_snapshots = snapshots.iter().map(|snapshot| snapshot.info.end_sequence);
     let of_segments = segments.iter().map(|segment| segment.last_sequence);
     of_snapshots.chain(of_segments).max().unwrap_or(0)
@@ -323,7 +323,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn tell_faults(&mut self, snapshots: &AllSnapshots, segments: &[Examined]) {
+    fn tell_faults(&mut self, snapshots: &AllSnapshots, segments: &[ExaminedSegment]) {
         for (_, error) in &snapshots.bad {
             (self.say)(&error.to_string());
         }
@@ -335,9 +335,9 @@ impl Work<'_> {
         }
     }
 
-    fn tell_loss(&mut self, way: &Way<'_>, segments: &[Examined]) {
+    fn tell_loss(&mut self, way: &Way<'_>, segments: &[ExaminedSegment]) {
         let last = way.last_sequence;
-        if let Some(Checked { info, damaged, .. }) = way.snapshot {
+        if let Some(CheckedFiles { info, damaged, .. }) = way.snapshot {
             let mut line = format!(
                 "kept: the snapshot at entry {} and the journal up to entry {last}",
                 info.start_sequence
@@ -372,7 +372,7 @@ impl Work<'_> {
         &mut self,
         snapshots: &AllSnapshots,
         way: &Way<'_>,
-        segments: &[Examined],
+        segments: &[ExaminedSegment],
     ) -> Result<(), StoreError> {
         for (start_sequence, _) in &snapshots.bad {
             self.set_snapshot_aside(*start_sequence)?;
@@ -404,7 +404,7 @@ impl Work<'_> {
         self.set_aside(&data_name(start_sequence))
     }
 
-    fn rewrite_manifest(&mut self, chosen: &Checked, last: u64) -> Result<(), StoreError> {
+    fn rewrite_manifest(&mut self, chosen: &CheckedFiles, last: u64) -> Result<(), StoreError> {
         let mut info = chosen.info.clone();
         info.end_sequence = info.end_sequence.min(last);
         let is_damaged = |index| chosen.damaged.iter().any(|(damaged, _)| *damaged == index);
@@ -417,7 +417,11 @@ impl Work<'_> {
         self.make(&new_name, &encode_manifest(&info), &name)
     }
 
-    fn settle_journal(&mut self, way: &Way<'_>, segments: &[Examined]) -> Result<(), StoreError> {
+    fn settle_journal(
+        &mut self,
+        way: &Way<'_>,
+        segments: &[ExaminedSegment],
+    ) -> Result<(), StoreError> {
         for (index, segment) in segments.iter().enumerate() {
             let is_needed = way.segments.contains(&index);
             let is_behind = index >= way.segments.end;
@@ -427,7 +431,10 @@ impl Work<'_> {
         }
         let needed = segments.get(way.segments.clone()).unwrap_or_default();
         for segment in needed {
-            if let Examined { first_sequence, end_bytes: Some(end), fault: Some(_), .. } = segment {
+            if let ExaminedSegment {
+                first_sequence, end_bytes: Some(end), fault: Some(_), ..
+            } = segment
+            {
                 self.cut_segment(*first_sequence, *end)?;
             }
         }

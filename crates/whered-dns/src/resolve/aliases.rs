@@ -11,7 +11,7 @@ use crate::name::NAME_SIZE_MAX;
 use crate::reply::{Names, Section};
 use crate::zone::layout::RECORD_HEAD_SIZE;
 use crate::zone::{Node, Rrset};
-use crate::zones::Located;
+use crate::zones::ZoneLocation;
 
 /// Where an alias leads.
 pub(super) struct Target {
@@ -112,7 +112,7 @@ impl<'a> Resolver<'a, '_> {
     #[cold]
     pub(super) fn redirect(
         &mut self,
-        located: &Located<'_>,
+        located: &ZoneLocation<'_>,
         node: &Node<'_>,
         name: &LowerName,
         spot: Spot,

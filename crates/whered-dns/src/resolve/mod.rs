@@ -40,7 +40,7 @@ use crate::reply::{Names, QUESTION_OFFSET, Reply, Section};
 use crate::request::{Question, Request};
 use crate::zone::layout::{HAS_DATA, HAS_DNAME, NewRrset};
 use crate::zone::{Around, Node, OwnedRrset, Rrset, compile};
-use crate::zones::{Located, Place, Zones};
+use crate::zones::{Place, ZoneLocation, Zones};
 
 /// How many aliases are followed in one answer.
 pub const CHAIN_LENGTH_MAX: usize = 16;
@@ -152,7 +152,7 @@ impl<'a, 'q> Resolver<'a, 'q> {
     /// Where the name is. DS at an apex is the upper zone's to answer, when that is served too
     /// (RFC 4035, 3.1.4.1).
     #[inline(always)]
-    fn located(&self, name: &LowerName, question_type: RecordType) -> Option<Located<'a>> {
+    fn located(&self, name: &LowerName, question_type: RecordType) -> Option<ZoneLocation<'a>> {
         let located = self.zones.locate(name)?;
         let is_apex = || located.place.node.is_some_and(|node| node.owner().is_empty());
         if question_type == RecordType::DS
@@ -161,7 +161,7 @@ impl<'a, 'q> Resolver<'a, 'q> {
             && let Some((zone, node)) = self.zones.delegation_of(located.zone)
         {
             let node = Some(self.zones.zone_at(zone).node(node));
-            return Some(Located { zone, place: Place { node, pool: None }, ..located });
+            return Some(ZoneLocation { zone, place: Place { node, pool: None }, ..located });
         }
         Some(located)
     }
@@ -173,7 +173,7 @@ impl<'a, 'q> Resolver<'a, 'q> {
         &self,
         name: usize,
         name_length: usize,
-        located: &Located<'_>,
+        located: &ZoneLocation<'_>,
         from: Option<(u32, usize)>,
     ) -> Spot {
         let origin_length = self.origin_length(located.zone);
@@ -193,7 +193,7 @@ impl<'a, 'q> Resolver<'a, 'q> {
     #[inline(always)]
     fn step(
         &mut self,
-        located: &Located<'a>,
+        located: &ZoneLocation<'a>,
         name: &LowerName,
         spot: Spot,
         question_type: RecordType,

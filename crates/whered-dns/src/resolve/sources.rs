@@ -12,7 +12,7 @@ use crate::lower::LowerName;
 use crate::reply::Names;
 use crate::reversed::{Reversed, Synthesised};
 use crate::zone::layout::HAS_DATA;
-use crate::zones::Located;
+use crate::zones::ZoneLocation;
 
 impl<'a> Resolver<'a, '_> {
     /// Answers with the tokens of a name that has some. None: it has none, or the zone answers all
@@ -22,7 +22,7 @@ impl<'a> Resolver<'a, '_> {
     pub(super) fn challenge(
         &mut self,
         challenges: &Challenges,
-        located: &Located<'a>,
+        located: &ZoneLocation<'a>,
         name: &LowerName,
         spot: Spot,
         question_type: RecordType,
@@ -66,7 +66,7 @@ impl<'a> Resolver<'a, '_> {
     #[inline(never)]
     pub(super) fn synthesise(
         &mut self,
-        located: &Located<'_>,
+        located: &ZoneLocation<'_>,
         name: &LowerName,
         spot: Spot,
         question_type: RecordType,

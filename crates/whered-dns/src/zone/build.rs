@@ -10,7 +10,7 @@
 
 use std::collections::HashSet;
 
-use super::compile::{Around, compile};
+use super::compile::{CompressionContext, compile};
 use super::error::{Place, ZoneError};
 use super::index::NameIndex;
 use super::layout::{
@@ -114,7 +114,7 @@ impl Builder {
             |at: usize| u32::from_be_bytes([tail[at], tail[at + 1], tail[at + 2], tail[at + 3]]);
         let ttl_seconds = soa.ttl_seconds.min(word(16)).min(TTL_SECONDS_MAX);
         let mut rrset = NewRrset::default();
-        let around = Around { owner: origin.as_wire(), relative_length: 0 };
+        let around = CompressionContext { owner: origin.as_wire(), relative_length: 0 };
         compile(&mut rrset, RecordType::SOA, ttl_seconds, std::iter::once(data), around);
         Ok((word(0), rrset.to_owned()))
     }
@@ -248,7 +248,7 @@ impl Builder {
             let node = writer.begin(self.flags[owner as usize], &owner_wire[..relative_length]);
             nodes.push(node.ok_or_else(|| ZoneError::new(end, "a zone above 32 GiB", "less"))?);
             let records = self.records(owner);
-            let around = Around { owner: &owner_wire, relative_length };
+            let around = CompressionContext { owner: &owner_wire, relative_length };
             for records in records.chunk_by(|a, b| a.record_type == b.record_type) {
                 let kept = self.distinct(records);
                 let ttl_seconds = self.lowest_ttl(&kept);

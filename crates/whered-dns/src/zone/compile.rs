@@ -21,7 +21,7 @@ const KNOWN_NAMES_MAX: usize = 32;
 
 /// The context that names are compressed against.
 #[derive(Clone, Copy)]
-pub(crate) struct Around<'a> {
+pub(crate) struct CompressionContext<'a> {
     /// The owner in wire form.
     pub(crate) owner: &'a [u8],
     /// How many bytes of it stand before the origin.
@@ -35,7 +35,7 @@ pub(crate) fn compile<'a>(
     record_type: RecordType,
     ttl_seconds: u32,
     data: impl Iterator<Item = &'a [u8]>,
-    around: Around<'_>,
+    around: CompressionContext<'_>,
 ) -> Option<()> {
     rrset.record_type = record_type;
     rrset.count = 0;
@@ -74,7 +74,7 @@ pub(crate) fn compile<'a>(
 fn append_name<'a>(
     rrset: &mut NewRrset,
     name: &'a [u8],
-    around: Around<'_>,
+    around: CompressionContext<'_>,
     known: &mut Vec<(usize, &'a [u8])>,
 ) {
     // Where the rrset begins when it follows a question with the owner's name.

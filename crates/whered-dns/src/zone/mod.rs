@@ -31,7 +31,7 @@ mod parsed_zone;
 mod plain;
 pub(crate) mod rdata;
 
-pub(crate) use compile::{Around, compile};
+pub(crate) use compile::{CompressionContext, compile};
 pub use error::ZoneError;
 use index::NameIndex;
 use layout::{Arena, HAS_CHILDREN};

@@ -14,12 +14,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::alias_loops::{self, AliasLoop};
-use super::{CompiledPool, Origins, Overlay, Pool, Served, Zones};
+use super::{CompiledPool, Origins, Overlay, Pool, ServedZone, Zones};
 use crate::code::RecordType;
 use crate::lower::LowerName;
 use crate::name::Name;
 use crate::zone::layout::{HAS_ALIAS, HAS_DATA, NewRrset};
-use crate::zone::{Around, NodeRef, TTL_SECONDS_MAX, Zone, compile};
+use crate::zone::{CompressionContext, NodeRef, TTL_SECONDS_MAX, Zone, compile};
 
 /// Gathers zones and pools.
 #[derive(Debug, Default)]
@@ -72,14 +72,14 @@ impl ZonesBuilder {
             }
         }
         let attachments = Attachments::gather(&self.zones, &origins, &self.pools)?;
-        let mut zones: Vec<Served> = Vec::new();
+        let mut zones: Vec<ServedZone> = Vec::new();
         for (index, zone) in self.zones.iter().enumerate() {
             let overlay = attachments.overlay(index, zone).map(Box::new);
             let delegation = delegation_of(zone, &self.zones, &origins);
             let reversed_ttl = self.reversed.get(&index);
             let negative_soa = reversed_ttl.and_then(|ttl| zone.negative_soa_within(*ttl));
             let (zone, is_reversed) = (Arc::clone(zone), reversed_ttl.is_some());
-            zones.push(Served { zone, negative_soa, overlay, is_reversed, delegation });
+            zones.push(ServedZone { zone, negative_soa, overlay, is_reversed, delegation });
         }
         let pools = self.pools.iter().map(CompiledPool::new).collect();
         let has_large = self.zones.iter().any(|zone| zone.is_large());
@@ -221,7 +221,7 @@ impl CompiledPool {
             let bytes = data.iter().map(Vec::as_slice);
             let mut rrset = NewRrset::default();
             // Addresses have no names in them, so that it does not matter where they are.
-            let around = Around { owner: &[0], relative_length: 0 };
+            let around = CompressionContext { owner: &[0], relative_length: 0 };
             compile(&mut rrset, record_type, pool.ttl_seconds, bytes, around);
             (!data.is_empty()).then(|| rrset.to_owned())
         };

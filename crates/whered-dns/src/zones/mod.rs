@@ -84,7 +84,7 @@ pub struct Answer {
 /// ```
 #[derive(Debug, Default)]
 pub struct Zones {
-    zones: Vec<Served>,
+    zones: Vec<ServedZone>,
     origins: Origins,
     pools: Vec<CompiledPool>,
     has_large: bool,
@@ -92,7 +92,7 @@ pub struct Zones {
 }
 
 #[derive(Debug)]
-struct Served {
+struct ServedZone {
     zone: Arc<Zone>,
     /// The SOA of negative answers, where it is not the zone's.
     negative_soa: Option<OwnedRrset>,
@@ -168,7 +168,7 @@ pub(crate) struct Place<'z> {
 
 /// The result of [`Zones::locate`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Located<'z> {
+pub(crate) struct ZoneLocation<'z> {
     pub(crate) zone: u32,
     /// The name, or its closest encloser.
     pub(crate) place: Place<'z>,
@@ -227,20 +227,25 @@ impl Zones {
 
     /// Finds a name, or what is closest above it in its zone.
     #[inline(always)]
-    pub(crate) fn locate(&self, name: &LowerName) -> Option<Located<'_>> {
+    pub(crate) fn locate(&self, name: &LowerName) -> Option<ZoneLocation<'_>> {
         let (zone, apex_labels) = self.zone_around(name)?;
         Some(self.locate_in(zone, apex_labels, name))
     }
 
     /// Finds a name in the deepest zone around it, whose origin has `apex_labels` labels.
     #[inline(always)]
-    pub(crate) fn locate_in(&self, zone: u32, apex_labels: usize, name: &LowerName) -> Located<'_> {
+    pub(crate) fn locate_in(
+        &self,
+        zone: u32,
+        apex_labels: usize,
+        name: &LowerName,
+    ) -> ZoneLocation<'_> {
         let served = self.served(zone);
         let (node, depth) = served.zone.closest(name, apex_labels);
         let labels = apex_labels + depth;
         let place = Place { node: Some(node), pool: None };
         let is_exact = labels == name.label_count();
-        let mut located = Located { zone, place, labels, is_exact };
+        let mut located = ZoneLocation { zone, place, labels, is_exact };
         if let Some(overlay) = &served.overlay
             && node.cut().is_none()
         {
@@ -251,7 +256,11 @@ impl Zones {
 
     /// The node that answers for names below an encloser that do not exist (RFC 4592).
     #[inline]
-    pub(crate) fn wildcard(&self, name: &LowerName, located: &Located<'_>) -> Option<Place<'_>> {
+    pub(crate) fn wildcard(
+        &self,
+        name: &LowerName,
+        located: &ZoneLocation<'_>,
+    ) -> Option<Place<'_>> {
         let served = self.served(located.zone);
         let labels = located.labels;
         let has_one = located.place.node.is_some_and(|node| node.has(HAS_WILDCARD));
@@ -341,7 +350,7 @@ impl Zones {
     }
 
     #[inline]
-    fn served(&self, zone: u32) -> &Served {
+    fn served(&self, zone: u32) -> &ServedZone {
         self.zones.get(zone as usize).expect("the origins point at zones only")
     }
 }
@@ -349,7 +358,7 @@ impl Zones {
 impl Overlay {
     /// Puts what pools add to what the zone has: a deeper name, or a pool at the one found.
     #[cold]
-    fn look(&self, name: &LowerName, located: &mut Located<'_>) {
+    fn look(&self, name: &LowerName, located: &mut ZoneLocation<'_>) {
         for labels in (located.labels..=name.label_count()).rev() {
             let Some(pool) = self.find(name.hash_of(labels), name.suffix(labels)) else {
                 continue;

@@ -25,7 +25,7 @@ use std::ops::{ControlFlow, Range};
 use super::Tree;
 use super::found::Found;
 use super::leaf::Leaf;
-use super::ranking::{Ranked, Ranking, place_of, write};
+use super::ranking::{RankedEntry, Ranking, place_of, write};
 use super::search::{Descent, Sink};
 use super::walk::{Cursor, LeafAt};
 use crate::cell::{Cell, END_BITS, OVERFLOW_BITS};
@@ -337,7 +337,7 @@ fn is_inside(points: &Tree, search: &Search, candidate: &Candidate) -> bool {
 }
 
 /// Candidates in their order, without those outside of a circle: those of other shapes were tested.
-fn ranked(points: &Tree, search: &Search, candidates: &[Candidate]) -> Vec<Ranked> {
+fn ranked(points: &Tree, search: &Search, candidates: &[Candidate]) -> Vec<RankedEntry> {
     let ranking = Ranking::new(search);
     let entries = candidates.iter().map(|candidate| (candidate.at, candidate.slot as usize));
     let mut ranked = ranking.of(points, candidates.len(), entries);

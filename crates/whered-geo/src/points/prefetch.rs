@@ -95,8 +95,9 @@ impl Points {
                     (Some(old.slot(from)), Some(new.slot(to)))
                 }
                 _ => {
-                    let edit =
-                        |(seen, bits): (Seen<'_>, u64)| seen.slot(seen.leaf.prefetch_edit(bits));
+                    let edit = |(seen, bits): (FoundLeaf<'_>, u64)| {
+                        seen.slot(seen.leaf.prefetch_edit(bits))
+                    };
                     (old.map(edit), new.map(edit))
                 }
             };
@@ -132,7 +133,10 @@ impl Points {
     }
 
     /// The leaves where these cells begin. The leaves themselves are not prefetched.
-    pub(super) fn leaves_of<const N: usize>(&self, targets: &[Target; N]) -> [Option<Seen<'_>>; N] {
+    pub(super) fn leaves_of<const N: usize>(
+        &self,
+        targets: &[Target; N],
+    ) -> [Option<FoundLeaf<'_>>; N] {
         let mut branches: [Option<(&Branch<Leaf>, [usize; 2])>; N] = [None; N];
         for (branch, target) in branches.iter_mut().zip(targets) {
             *branch = target.and_then(|bits| self.tree.lowest_branch(bits));
@@ -149,7 +153,7 @@ impl Points {
         for ((leaf, branch), place) in leaves.iter_mut().zip(branches).zip(places) {
             *leaf = branch.map(|(branch, [top, middle])| {
                 let first = Position::new([top, middle, place], 0);
-                Seen { leaf: &branch.children()[place], first }
+                FoundLeaf { leaf: &branch.children()[place], first }
             });
         }
         leaves
@@ -158,12 +162,12 @@ impl Points {
 
 /// A leaf that has been walked to.
 #[derive(Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub(super) struct FoundLeaf<'a> {
     pub(super) leaf: &'a Leaf,
     first: Position,
 }
 
-impl Seen<'_> {
+impl FoundLeaf<'_> {
     fn slot(&self, slot: usize) -> Position {
         self.first.with_slot(slot)
     }

@@ -26,7 +26,7 @@ const TOGETHER: usize = 8;
 
 /// A point whose distance is known within its error.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ranked {
+pub(super) struct RankedEntry {
     about_meters: f64,
     bits: u64,
     at: LeafAt,
@@ -35,7 +35,7 @@ pub(super) struct Ranked {
     scan_index: usize,
 }
 
-impl Ranked {
+impl RankedEntry {
     /// An upper bound of the distance.
     pub(super) fn most_meters(&self) -> f64 {
         self.about_meters + error_meters(self.about_meters)
@@ -59,10 +59,10 @@ impl<'a> Ranking<'a> {
         points: &Tree,
         count: usize,
         entries: impl Iterator<Item = (LeafAt, usize)>,
-    ) -> Vec<Ranked> {
+    ) -> Vec<RankedEntry> {
         let hit = |(scan_index, (at, slot))| {
             let bits = points.leaf_at(at).cell_bits(slot);
-            Ranked { about_meters: 0.0, bits, at, slot, scan_index }
+            RankedEntry { about_meters: 0.0, bits, at, slot, scan_index }
         };
         let mut ranked = Vec::with_capacity(count);
         ranked.extend(entries.enumerate().map(hit));
@@ -76,7 +76,7 @@ impl<'a> Ranking<'a> {
     }
 
     /// Drops those outside of a circle.
-    pub(super) fn keep_inside(&self, radius_meters: f64, ranked: &mut Vec<Ranked>) {
+    pub(super) fn keep_inside(&self, radius_meters: f64, ranked: &mut Vec<RankedEntry>) {
         ranked.retain(|hit| {
             let about = hit.about_meters;
             let is_doubtful = (about - radius_meters).abs() <= error_meters(about);
@@ -87,7 +87,7 @@ impl<'a> Ranking<'a> {
     }
 
     /// Brings hits into the order asked for, and where distances tie into that of the scan.
-    pub(super) fn sort(&self, ranked: &mut [Ranked]) {
+    pub(super) fn sort(&self, ranked: &mut [RankedEntry]) {
         ranked.sort_unstable_by(|a, b| self.by_distance(a, b));
         if ranked.is_sorted_by(|a, b| self.by_distance(a, b).is_lt()) {
             return;
@@ -97,14 +97,14 @@ impl<'a> Ranking<'a> {
             let mut ranges = boxes.ranges();
             hit.scan_index = ranges.position(|range| range.contains(&hit.bits)).unwrap_or(9);
         }
-        let in_scan = |hit: &Ranked| (hit.scan_index, hit.at, hit.slot);
+        let in_scan = |hit: &RankedEntry| (hit.scan_index, hit.at, hit.slot);
         ranked.sort_unstable_by(|a, b| {
             self.by_distance(a, b).then_with(|| in_scan(a).cmp(&in_scan(b)))
         });
     }
 
     /// As the exact distances are, which are asked for only where the errors leave a doubt.
-    fn by_distance(&self, a: &Ranked, b: &Ranked) -> Ordering {
+    fn by_distance(&self, a: &RankedEntry, b: &RankedEntry) -> Ordering {
         let doubt = error_meters(a.about_meters) + error_meters(b.about_meters);
         let ascending = if a.bits == b.bits {
             Ordering::Equal
@@ -116,7 +116,7 @@ impl<'a> Ranking<'a> {
         if self.search.order == Order::Descending { ascending.reverse() } else { ascending }
     }
 
-    fn exact_meters(&self, hit: &Ranked) -> f64 {
+    fn exact_meters(&self, hit: &RankedEntry) -> f64 {
         self.origin.exact.meters_to(place_of(hit.bits))
     }
 }
@@ -125,8 +125,9 @@ impl<'a> Ranking<'a> {
 pub(super) fn arrange(points: &Tree, search: &Search, found: &mut Found) {
     let ranking = Ranking::new(search);
     let mut ranked = ranking.of(points, found.len(), found.entries());
-    let by_key =
-        |a: &Ranked, b: &Ranked| ranking.by_distance(a, b).then(a.scan_index.cmp(&b.scan_index));
+    let by_key = |a: &RankedEntry, b: &RankedEntry| {
+        ranking.by_distance(a, b).then(a.scan_index.cmp(&b.scan_index))
+    };
     let count = search.count.unwrap_or(usize::MAX);
     if count < ranked.len() {
         ranked.select_nth_unstable_by(count, by_key);
@@ -137,7 +138,7 @@ pub(super) fn arrange(points: &Tree, search: &Search, found: &mut Found) {
 }
 
 /// Puts the first of them in the place of what was found.
-pub(super) fn write(ranked: &[Ranked], count: usize, found: &mut Found) {
+pub(super) fn write(ranked: &[RankedEntry], count: usize, found: &mut Found) {
     found.restart_keeping_center();
     found.reserve(count.min(ranked.len()));
     for hit in ranked.iter().take(count) {

@@ -114,7 +114,7 @@ impl fmt::Display for IndexError {
 impl std::error::Error for IndexError {}
 
 /// Entries with their number, stopped by the first one out of order.
-pub(super) struct Ordered<I> {
+pub(super) struct OrderedEntries<I> {
     entries: I,
     position: usize,
     before: Option<Prefix>,
@@ -123,13 +123,13 @@ pub(super) struct Ordered<I> {
 /// An entry with its number, or why the entries end here.
 pub(super) type Entry = Result<(usize, Prefix, Target), IndexError>;
 
-impl<I> Ordered<I> {
-    pub(super) fn new(entries: I) -> Ordered<I> {
-        Ordered { entries, position: 0, before: None }
+impl<I> OrderedEntries<I> {
+    pub(super) fn new(entries: I) -> OrderedEntries<I> {
+        OrderedEntries { entries, position: 0, before: None }
     }
 }
 
-impl<T: Into<Target>, I: Iterator<Item = (Prefix, T)>> Iterator for Ordered<I> {
+impl<T: Into<Target>, I: Iterator<Item = (Prefix, T)>> Iterator for OrderedEntries<I> {
     type Item = Entry;
 
     fn next(&mut self) -> Option<Self::Item> {

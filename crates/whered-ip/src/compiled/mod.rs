@@ -43,7 +43,7 @@ use crate::image::{Image, Section, bytes_of};
 use crate::simd;
 use crate::simd::Path;
 use crate::tables::LANES;
-use flatten::{Ordered, flatten};
+use flatten::{OrderedEntries, flatten};
 use ipv4::Ipv4Table;
 use ipv6::Ipv6Table;
 
@@ -145,7 +145,7 @@ impl PrefixIndex {
         form: IndexForm,
         entries: impl IntoIterator<Item = (Prefix, T)>,
     ) -> Result<Self, IndexError> {
-        let mut entries = Ordered::new(entries.into_iter()).peekable();
+        let mut entries = OrderedEntries::new(entries.into_iter()).peekable();
         let (first4, nodes4, wide4);
         match form {
             IndexForm::Compact => {

@@ -52,7 +52,7 @@ const MARKER_SEARCH: usize = 20;
 const MAX_INFO_BYTES: usize = 100;
 
 /// An opened legacy file.
-pub(crate) struct Opened {
+pub(crate) struct OpenedFile {
     pub(crate) edition: LegacyEdition,
     pub(crate) tree: SearchTree,
     pub(crate) metadata: Metadata,
@@ -61,7 +61,7 @@ pub(crate) struct Opened {
 }
 
 /// Opens a file that has no MaxMind DB marker.
-pub(crate) fn open(bytes: &[u8]) -> Result<Opened, MmdbError> {
+pub(crate) fn open(bytes: &[u8]) -> Result<OpenedFile, MmdbError> {
     let marker = find_structure(bytes);
     let edition = match marker {
         Some((at, number)) => LegacyEdition::from_number(number, at)?,
@@ -100,7 +100,7 @@ pub(crate) fn open(bytes: &[u8]) -> Result<Opened, MmdbError> {
         format_major: 0,
         format_minor: 0,
     };
-    Ok(Opened { edition, tree, metadata, data: shape.data })
+    Ok(OpenedFile { edition, tree, metadata, data: shape.data })
 }
 
 /// How the nodes lie and what their numbers may be.

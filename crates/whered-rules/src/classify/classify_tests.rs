@@ -114,21 +114,21 @@ pub(crate) fn paths() -> Vec<whered_simd::Path> {
 }
 
 /// Packets and their lazy fields.
-pub(crate) type Drawn<A> = (Vec<A>, Vec<LazyValues>);
+pub(crate) type SamplePackets<A> = (Vec<A>, Vec<LazyValues>);
 
 /// The next packets of an IPv6 ruleset.
-pub(crate) fn draw6(samples: &mut Samples<'_>, count: usize) -> Drawn<Packet6> {
+pub(crate) fn draw6(samples: &mut Samples<'_>, count: usize) -> SamplePackets<Packet6> {
     (0..count).map(|_| samples.with_lazy()).unzip()
 }
 
 /// The next packets of an IPv4 ruleset.
-pub(crate) fn draw(samples: &mut Samples<'_>, count: usize) -> Drawn<Packet> {
+pub(crate) fn draw(samples: &mut Samples<'_>, count: usize) -> SamplePackets<Packet> {
     let (packets, lazy) = draw6(samples, count);
     (packets.iter().map(narrowed).collect(), lazy)
 }
 
 /// Single and batch, on all paths, against the scan.
-pub(crate) fn check<A: AnyPacket>(compiled: &Compiled, (packets, lazy): &Drawn<A>) {
+pub(crate) fn check<A: AnyPacket>(compiled: &Compiled, (packets, lazy): &SamplePackets<A>) {
     let rules = compiled.rules();
     let mut answers = vec![0; packets.len()];
     let mut matched = Matched::default();

@@ -89,7 +89,7 @@ impl<V: Values, L: LazyFields> Values for Whole<'_, V, L> {
 
 /// How often packets that rules are about are asked for their lazy fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Asked {
+pub struct LazyCost {
     /// The part of the packets that are asked at all.
     pub share: f64,
     /// Questions a packet.
@@ -98,7 +98,7 @@ pub struct Asked {
 
 /// Counts questions over `packets` packets drawn from the rules, rule by rule. Costs that many
 /// scans.
-pub fn asked(rules: &Rules, packets: usize) -> Asked {
+pub fn asked(rules: &Rules, packets: usize) -> LazyCost {
     let mut samples = Samples::new(rules, 12);
     let (mut asked, mut questions) = (0, 0);
     for _ in 0..packets {
@@ -122,5 +122,5 @@ pub fn asked(rules: &Rules, packets: usize) -> Asked {
         asked += usize::from(questions > before);
     }
     let each = |count: usize| count as f64 / packets.max(1) as f64;
-    Asked { share: each(asked), questions: each(questions) }
+    LazyCost { share: each(asked), questions: each(questions) }
 }

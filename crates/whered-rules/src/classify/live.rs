@@ -68,7 +68,7 @@ struct Base {
 
 /// A rule inserted since.
 #[derive(Clone, Debug)]
-struct Inserted {
+struct InsertedRule {
     id: RuleId,
     before: u32,
     rule: Rule,
@@ -79,7 +79,7 @@ struct Inserted {
 pub struct Live {
     base: Arc<Base>,
     deleted: Option<Arc<[u64]>>,
-    inserted: Arc<[Inserted]>,
+    inserted: Arc<[InsertedRule]>,
     overlay: Option<Arc<Compiled>>,
 }
 
@@ -177,7 +177,7 @@ impl Live {
             },
         };
         let mut inserted = self.inserted.to_vec();
-        inserted.insert(place, Inserted { id, before, rule });
+        inserted.insert(place, InsertedRule { id, before, rule });
         Ok(self.with(inserted))
     }
 
@@ -231,7 +231,7 @@ impl Live {
             normalise(&mut rule, self.family()).map_err(|(field, kind)| {
                 ChangeError::Rule(RuleError::new(inserted.len(), field, kind))
             })?;
-            inserted.push(Inserted { id, before, rule });
+            inserted.push(InsertedRule { id, before, rule });
         }
         Ok(self.with(inserted))
     }
@@ -282,7 +282,7 @@ impl Live {
                     deleted[place / 64] &= !(1 << (place % 64));
                     before = place as u32 + 1;
                 }
-                None => inserted.push(Inserted { id, before, rule: rule.clone() }),
+                None => inserted.push(InsertedRule { id, before, rule: rule.clone() }),
             }
         }
         if !count.is_multiple_of(64) {
@@ -321,7 +321,7 @@ impl Live {
     }
 
     /// This with other inserted rules.
-    fn with(&self, inserted: Vec<Inserted>) -> Live {
+    fn with(&self, inserted: Vec<InsertedRule>) -> Live {
         let overlay = if inserted.is_empty() {
             None
         } else {
@@ -390,8 +390,8 @@ impl Live {
         (answer != NO_RULE).then_some(answer)
     }
 
-    /// The same for many packets: `answers` gets slots or [`NO_RULE`]; `matched` loses what it
-    /// held. Late numbers are zeros.
+    /// Like [`find`](Self::find), for many packets: `answers` gets slots or [`NO_RULE`]; `matched`
+    /// loses its old contents. Lazy fields are zeros.
     ///
     /// # Panics
     ///

@@ -1,6 +1,6 @@
 //! Changes against the scan of the list that they should give.
 
-use super::classify_tests::{Drawn, Kind, draw, draw6, random_rule, random_rules};
+use super::classify_tests::{Kind, SamplePackets, draw, draw6, random_rule, random_rules};
 use super::compiled::{AnyPacket, Matched};
 use super::lazy::Whole;
 use super::live::{ChangeError, Live, RuleId};
@@ -15,7 +15,7 @@ use whered_random::Random;
 type Model = Vec<(RuleId, Rule)>;
 
 /// Single and batch against the scan of the model.
-fn check<A: AnyPacket>(live: &Live, model: &Model, (packets, lazy): &Drawn<A>) {
+fn check<A: AnyPacket>(live: &Live, model: &Model, (packets, lazy): &SamplePackets<A>) {
     let rules: Vec<Rule> = model.iter().map(|one| one.1.clone()).collect();
     let mut answers = vec![0; packets.len()];
     let mut batch_met = Matched::default();

@@ -14,7 +14,7 @@
 
 use super::boxes::Boxes;
 use super::compiled::{AnyPacket, Compiled, Form, Matched};
-use super::dag::{Dag, Group, Limits, Stopped};
+use super::dag::{Dag, Group, Limits, StopReason};
 use super::lazy::LazyValues;
 use super::rule::{Family, Field, NO_RULE, Packet, Packet6, Rules};
 use super::samples::{Samples, narrowed};
@@ -245,7 +245,7 @@ fn build(
     candidate: Candidate,
     bytes: usize,
     stop: &dyn Fn() -> bool,
-) -> Result<Compiled, Stopped> {
+) -> Result<Compiled, StopReason> {
     let form = match candidate {
         Candidate::Tuples => Form::Tuples(Tuples::build(boxes)),
         Candidate::Vectors => Form::Vectors(Vectors::build(boxes, bytes, stop)?),
@@ -272,7 +272,7 @@ impl Planner {
         let boxes = Arc::new(Boxes::of(&rules));
         let tuples = Form::Tuples(Tuples::build(&boxes));
         let best = Compiled::new(rules.clone(), &boxes, tuples);
-        let drawn = Drawn::of(&rules);
+        let drawn = SamplePackets::of(&rules);
         let cost = drawn.measure(&best, SAMPLES.0, clock);
         let form = Candidate::Tuples;
         let tried = vec![(form, Trial::Measured(cost))];
@@ -312,7 +312,7 @@ impl Planner {
         }
         let start = clock();
         let before = Arc::clone(&self.best);
-        let drawn = Drawn::of(&self.rules);
+        let drawn = SamplePackets::of(&self.rules);
         while let Some(left) = time.checked_sub(clock().saturating_sub(start)) {
             if !self.try_next(left / 3, &drawn, clock) {
                 break;
@@ -358,7 +358,12 @@ impl Planner {
     }
 
     /// Tries the next candidate; false when none is left.
-    fn try_next(&mut self, time: Duration, drawn: &Drawn, clock: &dyn Fn() -> Duration) -> bool {
+    fn try_next(
+        &mut self,
+        time: Duration,
+        drawn: &SamplePackets,
+        clock: &dyn Fn() -> Duration,
+    ) -> bool {
         let Some(&candidate) = self.waiting.get(self.next) else { return false };
         self.next += 1;
         if self.is_hopeless(candidate) {
@@ -367,8 +372,8 @@ impl Planner {
         let start = clock();
         let stop = || clock().saturating_sub(start) > time;
         let result = match build(&self.rules, &self.boxes, candidate, self.bytes, &stop) {
-            Err(Stopped::Memory) => Trial::TooLarge,
-            Err(Stopped::Time) => Trial::TooSlow,
+            Err(StopReason::Memory) => Trial::TooLarge,
+            Err(StopReason::Time) => Trial::TooSlow,
             Ok(compiled) => {
                 let cost = drawn.measure(&compiled, SAMPLES.1, clock);
                 if cost.bytes <= self.bytes && cost.weight() < self.info.cost.weight() * BETTER {
@@ -384,7 +389,7 @@ impl Planner {
 }
 
 /// Packets drawn from the rules, in the form of their family, and their lazy fields.
-struct Drawn {
+struct SamplePackets {
     packets: Packets,
     lazy: Vec<LazyValues>,
 }
@@ -394,8 +399,8 @@ enum Packets {
     V6(Vec<Packet6>),
 }
 
-impl Drawn {
-    fn of(rules: &Rules) -> Drawn {
+impl SamplePackets {
+    fn of(rules: &Rules) -> SamplePackets {
         let mut samples = Samples::new(rules, 11);
         let count = (rules.list().len() * SAMPLES_A_RULE).clamp(SAMPLES.0, SAMPLES.1);
         let (packets, lazy): (Vec<_>, Vec<_>) = (0..count).map(|_| samples.with_lazy()).unzip();
@@ -403,7 +408,7 @@ impl Drawn {
             Family::V4 => Packets::V4(packets.iter().map(narrowed).collect()),
             Family::V6 => Packets::V6(packets),
         };
-        Drawn { packets, lazy }
+        SamplePackets { packets, lazy }
     }
 
     /// The cost of a form on the first `count` packets, the best of some rounds.

@@ -15,7 +15,7 @@
 //! meet.
 
 use super::boxes::{Boxes, Keys};
-use super::dag::{BATCH, Found, NO_BOX, Stopped};
+use super::dag::{BATCH, Found, NO_BOX, StopReason};
 use super::hash::{Map, Quick};
 use super::simd::Line;
 use std::hash::Hasher;
@@ -68,7 +68,7 @@ impl Vectors {
         boxes: &Boxes,
         bytes: usize,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Vectors, Stopped> {
+    ) -> Result<Vectors, StopReason> {
         let blocks = boxes.len().div_ceil(BLOCK).max(1);
         let mut vectors = Vectors {
             lanes: Vec::new(),
@@ -104,7 +104,7 @@ impl Vectors {
         bytes: usize,
         stop: &dyn Fn() -> bool,
         known: &mut Map<u64, Vec<u32>>,
-    ) -> Result<Rows, Stopped> {
+    ) -> Result<Rows, StopReason> {
         let mut events: Vec<(u32, u32)> = Vec::with_capacity(boxes.len() * 2);
         for (number, extent) in boxes.ends.iter().enumerate() {
             events.push((extent.low[lane], number as u32));
@@ -123,10 +123,10 @@ impl Vectors {
             starts.push(start);
             row.push(self.row(&holding, known));
             if self.lines.len() * 64 > bytes {
-                return Err(Stopped::Memory);
+                return Err(StopReason::Memory);
             }
             if starts.len().is_multiple_of(256) && stop() {
-                return Err(Stopped::Time);
+                return Err(StopReason::Time);
             }
             match events.get(event) {
                 Some(next) if next.0 <= boxes.lanes.max(lane) => start = next.0,

@@ -25,7 +25,7 @@ use crate::model::{
 use crate::names;
 use crate::packet::{Family, PORT_PROTOCOLS, State};
 use crate::ranges::Ranges;
-use crate::text::{Counted, Quoted};
+use crate::text::{CounterText, QuotedText};
 
 /// How many lines one rule may become.
 const LINES_LIMIT: usize = 4096;
@@ -63,7 +63,7 @@ pub fn write(ruleset: &Ruleset, family: Family) -> Result<String, RulesError> {
                 continue;
             }
         };
-        let counters = Counted(chain.counters.unwrap_or_default());
+        let counters = CounterText(chain.counters.unwrap_or_default());
         let _in_a_string = writeln!(head, ":{name} {policy} {counters}");
         for &id in &chain.rules {
             let rule = ruleset.rule(id);
@@ -157,7 +157,7 @@ fn rule_lines(
     let Some(alternatives) = parts.alternatives(family)? else {
         return Ok(vec![format!("# line {}: meets no packet", rule.origin.line)]);
     };
-    let counters = rule.counters.map(|counters| format!("{} ", Counted(counters)));
+    let counters = rule.counters.map(|counters| format!("{} ", CounterText(counters)));
     let mut lines = vec![format!("{}-A {chain}", counters.unwrap_or_default())];
     for choices in alternatives {
         if lines.len() * choices.len() > LINES_LIMIT {
@@ -169,7 +169,7 @@ fn rule_lines(
         lines = longer.collect();
     }
     let comment =
-        rule.comment.as_ref().map(|text| format!(" -m comment --comment {}", Quoted(text)));
+        rule.comment.as_ref().map(|text| format!(" -m comment --comment {}", QuotedText(text)));
     let end = format!("{}{target}", comment.unwrap_or_default());
     Ok(lines.into_iter().map(|line| line + &end).collect())
 }
@@ -190,7 +190,7 @@ fn target(ruleset: &Ruleset, rule: &Rule) -> Result<String, Cannot> {
             if prefix.as_ref().is_some_and(|prefix| prefix.len() > 29) {
                 return Err("found a log prefix of more than 29 bytes, iptables' limit".to_owned());
             }
-            let prefix = prefix.as_ref().map(|text| format!(" --log-prefix {}", Quoted(text)));
+            let prefix = prefix.as_ref().map(|text| format!(" --log-prefix {}", QuotedText(text)));
             let level = level.as_ref().map(|level| format!(" --log-level {level}"));
             format!(" -j LOG{}{}", prefix.unwrap_or_default(), level.unwrap_or_default())
         }
@@ -535,7 +535,7 @@ fn word(text: &str) -> String {
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()
     } else {
-        Quoted(text).to_string()
+        QuotedText(text).to_string()
     }
 }
 

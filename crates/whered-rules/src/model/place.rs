@@ -96,7 +96,7 @@ impl fmt::Display for Point {
             Point::Named(name) if name.starts_with(|c: char| c.is_ascii_alphabetic()) => {
                 write_value(f, name)
             }
-            Point::Named(name) => write!(f, "{}", crate::text::Quoted(name)),
+            Point::Named(name) => write!(f, "{}", crate::text::QuotedText(name)),
         }
     }
 }
@@ -131,5 +131,5 @@ fn write_value(f: &mut fmt::Formatter<'_>, value: &str) -> fmt::Result {
     if !value.is_empty() && value.chars().all(is_plain) {
         return f.write_str(value);
     }
-    write!(f, "{}", crate::text::Quoted(value))
+    write!(f, "{}", crate::text::QuotedText(value))
 }

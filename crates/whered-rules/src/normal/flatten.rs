@@ -23,7 +23,7 @@
 use std::collections::HashSet;
 
 use super::conjunction::Conjunction;
-use super::lower::Lowering;
+use super::lower::RuleLowering;
 use super::places::{self, PlaceTable, Places};
 use super::{Effect, NormalForm, NormalRule, Options};
 use crate::classify::SETS;
@@ -46,9 +46,9 @@ pub(super) fn flatten(
     places: &dyn Places,
     options: Options,
 ) -> Result<NormalForm, RulesError> {
-    let lowering = Lowering::new(ruleset, family, places)?;
+    let lowering = RuleLowering::new(ruleset, family, places)?;
     let concerned = ruleset.family().is_none_or(|only| only == family);
-    let mut flattening = Flattening {
+    let mut flattening = FlattenState {
         lowering,
         options,
         entries: Vec::new(),
@@ -66,8 +66,8 @@ pub(super) fn flatten(
             policy = of_entry.clone();
         }
     }
-    let Flattening { lowering, mut entries, mut starts, .. } = flattening;
-    let Lowering { mut domain, interfaces, bits, places, .. } = lowering;
+    let FlattenState { lowering, mut entries, mut starts, .. } = flattening;
+    let RuleLowering { mut domain, interfaces, bits, places, .. } = lowering;
     if bits.len() > usize::from(SETS) {
         let at = &ruleset.chain(ruleset.entry()).origin;
         let message = format!(
@@ -112,8 +112,8 @@ fn finish(table: &mut PlaceTable, side: Side, entries: &mut [NormalRule]) {
     }
 }
 
-struct Flattening<'r> {
-    lowering: Lowering<'r>,
+struct FlattenState<'r> {
+    lowering: RuleLowering<'r>,
     options: Options,
     entries: Vec<NormalRule>,
     /// Where the entries of each rule of the entry chain begin.
@@ -125,7 +125,7 @@ struct Flattening<'r> {
     mark_pairs: usize,
 }
 
-impl Flattening<'_> {
+impl FlattenState<'_> {
     /// Walks a chain for the packets of `paths`.
     fn chain(
         &mut self,

@@ -24,7 +24,7 @@ use crate::ranges::Ranges;
 const MARK_RANGES_LIMIT: u64 = 16;
 
 /// The state of the whole ruleset that the lowering of each rule reads.
-pub(super) struct Lowering<'r> {
+pub(super) struct RuleLowering<'r> {
     pub(super) ruleset: &'r Ruleset,
     pub(super) domain: Domain,
     pub(super) interfaces: Cow<'r, InterfaceTable>,
@@ -35,13 +35,13 @@ pub(super) struct Lowering<'r> {
     port_protocols: Ranges,
 }
 
-impl<'r> Lowering<'r> {
+impl<'r> RuleLowering<'r> {
     /// Collects interfaces, sets and places of all rules.
     pub(super) fn new(
         ruleset: &'r Ruleset,
         family: Family,
         places: &dyn Places,
-    ) -> Result<Lowering<'r>, RulesError> {
+    ) -> Result<RuleLowering<'r>, RulesError> {
         let first = &ruleset.chain(ruleset.entry()).origin;
         let Some(interfaces) = InterfaceTable::of(ruleset) else {
             let message = "found more than 65000 different interfaces".to_owned();
@@ -53,7 +53,7 @@ impl<'r> Lowering<'r> {
             largest_interface: interfaces.largest(),
             largest_place: [places[0].largest(), places[1].largest()],
         };
-        let mut lowering = Lowering {
+        let mut lowering = RuleLowering {
             ruleset,
             domain,
             interfaces: Cow::Owned(interfaces),
@@ -78,7 +78,7 @@ impl<'r> Lowering<'r> {
     }
 
     /// A lowering of rules that are inserted later, with the tables that a form has.
-    pub(super) fn again(ruleset: &'r Ruleset, form: &'r NormalForm) -> Lowering<'r> {
+    pub(super) fn again(ruleset: &'r Ruleset, form: &'r NormalForm) -> RuleLowering<'r> {
         let (mut set_numbers, mut mark_numbers) = (HashMap::new(), HashMap::new());
         for (bit, number) in form.bits.iter().zip(0..) {
             match bit {
@@ -90,7 +90,7 @@ impl<'r> Lowering<'r> {
                 }
             }
         }
-        Lowering {
+        RuleLowering {
             ruleset,
             domain: form.domain,
             interfaces: Cow::Borrowed(&form.interfaces),

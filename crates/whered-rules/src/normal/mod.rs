@@ -38,7 +38,7 @@ use std::net::IpAddr;
 
 pub use conjunction::{Conjunction, Domain, Field};
 pub use interfaces::InterfaceTable;
-use lower::Lowering;
+use lower::RuleLowering;
 pub use places::{AXES, NoPlaces, Place, PlaceTable, Places};
 
 use crate::error::RulesError;
@@ -159,7 +159,7 @@ impl NormalForm {
     /// that exclude each other. `None` when it asks for an interface, a set, a mark or a place that
     /// no rule of this form asks for, since what is numbered then is another thing.
     pub fn lower(&self, ruleset: &Ruleset, rule: &Rule) -> Option<Vec<Conjunction>> {
-        let lowering = Lowering::again(ruleset, self);
+        let lowering = RuleLowering::again(ruleset, self);
         lowering.knows(rule).then(|| lowering.rule(rule, |_| true))
     }
 

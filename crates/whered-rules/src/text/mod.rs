@@ -23,5 +23,5 @@ mod text_tests;
 pub(crate) use parse::read_counters;
 pub use parse::{read, read_rule};
 pub(crate) use tests_of_rule::read_address;
-pub(crate) use write::{Counted, Quoted};
+pub(crate) use write::{CounterText, QuotedText};
 pub use write::{condition_text, rule_text, write};

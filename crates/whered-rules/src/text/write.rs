@@ -65,7 +65,7 @@ fn write_all(ruleset: &Ruleset, out: &mut String) -> fmt::Result {
             write!(out, " policy {policy}")?;
         }
         if let Some(counters) = chain.counters {
-            write!(out, " {}", Counted(counters))?;
+            write!(out, " {}", CounterText(counters))?;
         }
         out.push_str(" {\n");
         for &id in &chain.rules {
@@ -80,7 +80,7 @@ fn write_all(ruleset: &Ruleset, out: &mut String) -> fmt::Result {
 
 fn write_rule(ruleset: &Ruleset, rule: &Rule, out: &mut String) -> fmt::Result {
     if let Some(counters) = rule.counters {
-        write!(out, "{} ", Counted(counters))?;
+        write!(out, "{} ", CounterText(counters))?;
     }
     for condition in &rule.conditions {
         write_condition(condition, out)?;
@@ -98,7 +98,7 @@ fn write_rule(ruleset: &Ruleset, rule: &Rule, out: &mut String) -> fmt::Result {
         Action::Log { prefix, level } => {
             out.push_str("log");
             if let Some(prefix) = prefix {
-                write!(out, " {}", Quoted(prefix))?;
+                write!(out, " {}", QuotedText(prefix))?;
             }
             if let Some(level) = level {
                 write!(out, " level {}", Name(level))?;
@@ -108,7 +108,7 @@ fn write_rule(ruleset: &Ruleset, rule: &Rule, out: &mut String) -> fmt::Result {
         Action::Continue => out.push_str("continue"),
     }
     if let Some(comment) = &rule.comment {
-        write!(out, " comment {}", Quoted(comment))?;
+        write!(out, " comment {}", QuotedText(comment))?;
     }
     Ok(())
 }
@@ -123,7 +123,7 @@ fn write_condition(condition: &Condition, out: &mut String) -> fmt::Result {
         Test::Set(side, name) if name.chars().all(is_word) => {
             write!(out, "{} @{name}", side.name())
         }
-        Test::Set(side, name) => write!(out, "{} @{}", side.name(), Quoted(name)),
+        Test::Set(side, name) => write!(out, "{} @{}", side.name(), QuotedText(name)),
         Test::Place(predicate) => write!(out, "{predicate}"),
         Test::Protocol(list) => {
             let shown: Vec<String> = list
@@ -163,7 +163,7 @@ fn spans<T: Copy>(list: &[(T, T)]) -> Vec<Span<T>> {
 /// Interfaces as the parser takes them; an exact name that ends with a plus needs quotes.
 fn interfaces(list: &[InterfacePattern]) -> Vec<String> {
     let shown = |pattern: &InterfacePattern| match pattern {
-        InterfacePattern::Exact(name) if name.ends_with('+') => Quoted(name).to_string(),
+        InterfacePattern::Exact(name) if name.ends_with('+') => QuotedText(name).to_string(),
         InterfacePattern::Exact(name) => Name(name).to_string(),
         InterfacePattern::Begins(start) => format!("{start}+"),
     };
@@ -223,9 +223,9 @@ impl Display for Flags {
 }
 
 /// `[packets:bytes]`.
-pub(crate) struct Counted(pub(crate) Counters);
+pub(crate) struct CounterText(pub(crate) Counters);
 
-impl Display for Counted {
+impl Display for CounterText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{}:{}]", self.0.packets, self.0.bytes)
     }
@@ -237,14 +237,14 @@ struct Name<'a>(&'a str);
 impl Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = !self.0.is_empty() && self.0.chars().all(is_word);
-        if plain { f.write_str(self.0) } else { write!(f, "{}", Quoted(self.0)) }
+        if plain { f.write_str(self.0) } else { write!(f, "{}", QuotedText(self.0)) }
     }
 }
 
 /// A text in double quotes.
-pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+pub(crate) struct QuotedText<'a>(pub(crate) &'a str);
 
-impl Display for Quoted<'_> {
+impl Display for QuotedText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;
         for c in self.0.chars() {

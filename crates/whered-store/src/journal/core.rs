@@ -16,7 +16,9 @@ use super::JournalOptions;
 use super::frame::PAYLOAD_SIZE_BYTES_MAX;
 use super::intake::{Intake, charge_bytes};
 use super::load::refuse_incomplete;
-use super::recovery::{Recovered, RecoveryReport, Replay, Unwitnessed, Wanted, clear, recover};
+use super::recovery::{
+    RecoveredJournal, RecoveryReport, Replay, Unwitnessed, Wanted, clear, recover,
+};
 use super::segment::{SEGMENT_SIZE_BYTES_MAX, SEGMENT_SIZE_BYTES_MIN};
 use super::segments::Segments;
 use super::spare::SpareMaker;
@@ -45,7 +47,8 @@ impl Parts {
         let mut spares =
             SpareMaker::new(Arc::clone(&storage), segment_size_bytes, options.full_retry_interval);
         refuse_incomplete(&*storage)?;
-        let Recovered { report, last, mut firsts, leftovers } = recover(&*storage, wanted, replay)?;
+        let RecoveredJournal { report, last, mut firsts, leftovers } =
+            recover(&*storage, wanted, replay)?;
         remove_leftovers(&*storage, &leftovers)?;
         let segment = match last {
             Some((segment, unwitnessed)) => {

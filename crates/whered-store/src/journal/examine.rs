@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::storage::Storage;
 
 /// One segment's file.
-pub(crate) struct Examined {
+pub(crate) struct ExaminedSegment {
     /// The number in its name.
     pub(crate) first_sequence: u64,
     /// The last entry that is good; the one before the first when there is none.
@@ -28,7 +28,7 @@ pub(crate) struct Examined {
 /// Looks at all segments, the oldest first.
 ///
 /// Fails only for files that must not be touched: of a newer version, or with odd names.
-pub(crate) fn examine(storage: &dyn Storage) -> Result<Vec<Examined>, StoreError> {
+pub(crate) fn examine(storage: &dyn Storage) -> Result<Vec<ExaminedSegment>, StoreError> {
     let (firsts, _) = list(storage)?;
     let mut buffer = Vec::new();
     let mut segments = Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Vec<Examined>, StoreError
         let last_sequence = first_sequence - 1;
         match load_any_size(storage, first_sequence, false, std::mem::take(&mut buffer)) {
             Err(error) if error.is_newer() => return Err(error),
-            Err(error) => segments.push(Examined {
+            Err(error) => segments.push(ExaminedSegment {
                 first_sequence,
                 last_sequence,
                 known_sequence: last_sequence,
@@ -60,7 +60,7 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Vec<Examined>, StoreError
                     }
                     None => last_sequence,
                 };
-                segments.push(Examined {
+                segments.push(ExaminedSegment {
                     first_sequence,
                     last_sequence,
                     known_sequence,
@@ -78,7 +78,7 @@ pub(crate) fn examine(storage: &dyn Storage) -> Result<Vec<Examined>, StoreError
 
 /// How far the journal goes without a fault from the entry after `after` on; `after` itself when
 /// that entry cannot be read. The range is that of the segments with those entries.
-pub(crate) fn reach(segments: &[Examined], after: u64) -> (u64, std::ops::Range<usize>) {
+pub(crate) fn reach(segments: &[ExaminedSegment], after: u64) -> (u64, std::ops::Range<usize>) {
     let wanted = after.saturating_add(1);
     let start = segments.partition_point(|segment| segment.first_sequence <= wanted);
     let Some(start) = start.checked_sub(1) else {

@@ -66,7 +66,7 @@ impl Seed {
 
 /// The kind of the bytes at one offset.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parsed<'a> {
+pub(crate) enum ParsedFrame<'a> {
     Entry(Entry<'a>),
     Mark(Mark),
     /// Nothing was written here.
@@ -122,39 +122,39 @@ pub(crate) fn seal(bytes: &mut [u8], salt: u64) {
 
 /// Reads what is at the start of `bytes`, which end where the segment ends.
 #[inline]
-pub(crate) fn parse(bytes: &[u8], seed: Seed) -> Parsed<'_> {
+pub(crate) fn parse(bytes: &[u8], seed: Seed) -> ParsedFrame<'_> {
     if bytes.len() < FRAME_HEADER_BYTES {
         // Too short for a frame; the caller checks that such a rest is zero where all ends are.
-        return Parsed::End;
+        return ParsedFrame::End;
     }
     let length = read_u32(bytes, 0) as usize;
     let stored = read_u32(bytes, 4);
     if length == 0 && stored == 0 {
-        return Parsed::End;
+        return ParsedFrame::End;
     }
     if length > PAYLOAD_SIZE_BYTES_MAX {
-        return Parsed::Invalid("its length is impossible");
+        return ParsedFrame::Invalid("its length is impossible");
     }
     let Some(frame) = bytes.get(..FRAME_HEADER_BYTES + length) else {
-        return Parsed::Invalid("its length reaches beyond the file");
+        return ParsedFrame::Invalid("its length reaches beyond the file");
     };
     if checksum(frame, seed) != stored {
-        return Parsed::Invalid("its checksum is wrong");
+        return ParsedFrame::Invalid("its checksum is wrong");
     }
     let sequence = read_u64(frame, 8);
     let kind = u16::from_le_bytes([frame[16], frame[17]]);
     let payload = &frame[FRAME_HEADER_BYTES..];
     if kind != KIND_MARK {
-        return Parsed::Entry(Entry { sequence, kind, payload });
+        return ParsedFrame::Entry(Entry { sequence, kind, payload });
     }
     if length != 8 {
-        return Parsed::Invalid("its kind is reserved");
+        return ParsedFrame::Invalid("its kind is reserved");
     }
     let mark = Mark { next_sequence: sequence, durable_sequence: read_u64(frame, 18) };
     if mark.durable_sequence < mark.next_sequence {
-        Parsed::Mark(mark)
+        ParsedFrame::Mark(mark)
     } else {
-        Parsed::Invalid("it claims what is not yet written")
+        ParsedFrame::Invalid("it claims what is not yet written")
     }
 }
 
@@ -177,10 +177,10 @@ pub(crate) fn highest_sequence(bytes: &[u8], seed: Seed, after: u64) -> u64 {
         }
         left_bytes -= length;
         match parse(frame, seed) {
-            Parsed::Entry(entry) => highest = entry.sequence,
+            ParsedFrame::Entry(entry) => highest = entry.sequence,
             // The entry that it begins a group with may be the damaged one.
-            Parsed::Mark(mark) => highest = highest.max(mark.next_sequence),
-            Parsed::End | Parsed::Invalid(_) => {}
+            ParsedFrame::Mark(mark) => highest = highest.max(mark.next_sequence),
+            ParsedFrame::End | ParsedFrame::Invalid(_) => {}
         }
     }
     highest
@@ -199,7 +199,7 @@ pub(crate) fn find_highest_mark(bytes: &[u8], seed: Seed) -> Option<Mark> {
         if window[..4] != [8, 0, 0, 0] || window[16..18] != [0xff, 0xff] {
             continue;
         }
-        if let Parsed::Mark(mark) = parse(window, seed)
+        if let ParsedFrame::Mark(mark) = parse(window, seed)
             && highest.is_none_or(|other| other.durable_sequence < mark.durable_sequence)
         {
             highest = Some(mark);

@@ -21,9 +21,9 @@ proptest! {
         bytes.extend_from_slice(&[0; 20]);
         prop_assert_eq!(
             parse(&bytes, Seed::of(salt)),
-            Parsed::Entry(Entry { sequence, kind, payload: &payload })
+            ParsedFrame::Entry(Entry { sequence, kind, payload: &payload })
         );
-        prop_assert!(!matches!(parse(&bytes, Seed::of(!salt)), Parsed::Entry(_)));
+        prop_assert!(!matches!(parse(&bytes, Seed::of(!salt)), ParsedFrame::Entry(_)));
     }
 
     #[test]
@@ -57,16 +57,16 @@ fn every_changed_bit_of_a_frame_is_noticed() {
     for bit in 0..bytes.len() * 8 {
         let mut changed = bytes.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
-        assert!(matches!(parse(&changed, Seed::of(5)), Parsed::Invalid(_)), "bit {bit}");
+        assert!(matches!(parse(&changed, Seed::of(5)), ParsedFrame::Invalid(_)), "bit {bit}");
     }
 }
 
 #[test]
 fn zeros_are_the_end_and_an_empty_payload_is_not() {
-    assert_eq!(parse(&[0; 64], Seed::of(9)), Parsed::End);
-    assert_eq!(parse(&[], Seed::of(9)), Parsed::End);
+    assert_eq!(parse(&[0; 64], Seed::of(9)), ParsedFrame::End);
+    assert_eq!(parse(&[], Seed::of(9)), ParsedFrame::End);
     for salt in 0..1000 {
-        assert!(matches!(parse(&sealed(1, 0, b"", salt), Seed::of(salt)), Parsed::Entry(_)));
+        assert!(matches!(parse(&sealed(1, 0, b"", salt), Seed::of(salt)), ParsedFrame::Entry(_)));
     }
 }
 
@@ -74,10 +74,10 @@ fn zeros_are_the_end_and_an_empty_payload_is_not() {
 fn a_mark_that_promises_the_future_is_invalid() {
     let mut bytes = mark_bytes(Mark { next_sequence: 4, durable_sequence: 4 });
     seal(&mut bytes, 1);
-    assert!(matches!(parse(&bytes, Seed::of(1)), Parsed::Invalid(_)));
+    assert!(matches!(parse(&bytes, Seed::of(1)), ParsedFrame::Invalid(_)));
     let good = Mark { next_sequence: 5, durable_sequence: 4 };
     let mut bytes = mark_bytes(good);
     seal(&mut bytes, 1);
-    assert_eq!(parse(&bytes, Seed::of(1)), Parsed::Mark(good));
+    assert_eq!(parse(&bytes, Seed::of(1)), ParsedFrame::Mark(good));
     assert_eq!(bytes.len(), MARK_BYTES);
 }

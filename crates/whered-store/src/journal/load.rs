@@ -56,7 +56,7 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<(Vec<u64>, Vec<String>), Sto
 }
 
 /// A segment in memory.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSegment {
     pub(crate) open: OpenSegment,
     pub(crate) seed: Seed,
     pub(crate) path: String,
@@ -69,7 +69,7 @@ pub(crate) fn load(
     first_sequence: u64,
     may_write: bool,
     buffer: Vec<u8>,
-) -> Result<Loaded, StoreError> {
+) -> Result<LoadedSegment, StoreError> {
     let (loaded, wrong_size) = load_any_size(storage, first_sequence, may_write, buffer)?;
     wrong_size.map_or(Ok(loaded), Err)
 }
@@ -80,7 +80,7 @@ pub(crate) fn load_any_size(
     first_sequence: u64,
     may_write: bool,
     mut buffer: Vec<u8>,
-) -> Result<(Loaded, Option<StoreError>), StoreError> {
+) -> Result<(LoadedSegment, Option<StoreError>), StoreError> {
     let name = segment_name(first_sequence);
     let path = storage.describe(&name);
     let cannot_read = |error| StoreError::io(&format!("cannot read {path}"), &error);
@@ -108,7 +108,7 @@ pub(crate) fn load_any_size(
     }
     buffer.resize(size_bytes as usize, 0);
     file.read_at(0, &mut buffer).map_err(cannot_read)?;
-    let loaded = Loaded {
+    let loaded = LoadedSegment {
         seed: Seed::of(header.salt),
         open: OpenSegment { name, file, header, position_bytes: HEADER_BYTES },
         path,
@@ -130,7 +130,7 @@ fn check_size(path: &str, found: u64, stated: u64) -> Result<(), StoreError> {
 
 /// What is done with each segment and the first sequence of the next; its buffer may come back.
 pub(crate) type Visit<'a> =
-    &'a mut dyn FnMut(Loaded, Option<u64>) -> Result<Option<Vec<u8>>, StoreError>;
+    &'a mut dyn FnMut(LoadedSegment, Option<u64>) -> Result<Option<Vec<u8>>, StoreError>;
 
 /// Gives the segments to `visit` in order; where they are large, a thread reads the next one
 /// meanwhile.
@@ -160,7 +160,7 @@ pub(crate) fn read_ahead(
 
 /// The ends of the channels to the thread that reads segments.
 struct ReadAhead {
-    loaded: mpsc::Receiver<Result<Loaded, StoreError>>,
+    loaded: mpsc::Receiver<Result<LoadedSegment, StoreError>>,
     recycle: mpsc::Sender<Vec<u8>>,
 }
 
@@ -190,7 +190,12 @@ impl ReadAhead {
         Ok(ReadAhead { loaded, recycle })
     }
 
-    fn visit_all(self, first: Loaded, others: &[u64], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn visit_all(
+        self,
+        first: LoadedSegment,
+        others: &[u64],
+        visit: Visit<'_>,
+    ) -> Result<(), StoreError> {
         let mut loaded = first;
         for &next in others {
             if let Some(buffer) = visit(loaded, Some(next))? {

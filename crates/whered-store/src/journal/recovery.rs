@@ -54,8 +54,8 @@
 
 use std::collections::VecDeque;
 
-use super::frame::{Entry, Parsed, find_highest_mark, parse};
-use super::load::{Loaded, list, read_ahead};
+use super::frame::{Entry, ParsedFrame, find_highest_mark, parse};
+use super::load::{LoadedSegment, list, read_ahead};
 use super::segment::{HEADER_BYTES, segment_name};
 use super::writer::OpenSegment;
 use crate::error::StoreError;
@@ -114,7 +114,7 @@ pub struct TornTail {
 }
 
 /// The outcome of reading; nothing on the disk is changed yet.
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredJournal {
     pub(crate) report: RecoveryReport,
     /// The last segment and the end of it that no mark vouches for; none in a new directory.
     pub(crate) last: Option<(OpenSegment, Unwitnessed)>,
@@ -138,7 +138,7 @@ pub(crate) struct Unwitnessed {
 }
 
 /// Where the frames are that a segment holds.
-pub(crate) struct Scanned {
+pub(crate) struct ScannedSegment {
     /// The first byte that is no frame.
     pub(crate) end: usize,
     /// From here on up to the end no mark vouches for the frames.
@@ -150,14 +150,14 @@ pub(crate) fn recover(
     storage: &dyn Storage,
     wanted: Wanted,
     replay: Replay<'_>,
-) -> Result<Recovered, StoreError> {
+) -> Result<RecoveredJournal, StoreError> {
     let (firsts, leftovers) = list(storage)?;
     let needed = needed_segments(storage, &firsts, wanted)?;
     let last_sequence = needed.first().map_or(0, |first| first - 1);
     let mut report = RecoveryReport { last_sequence, ..RecoveryReport::default() };
     let mut last = None;
     read_ahead(storage, needed, &mut |mut segment, next_first| {
-        let Scanned { end, unwitnessed_from } =
+        let ScannedSegment { end, unwitnessed_from } =
             segment.scan(&mut report, next_first, wanted.after, replay)?;
         report.segments += 1;
         report.bytes += end as u64;
@@ -176,7 +176,7 @@ pub(crate) fn recover(
         last = Some((segment.open, unwitnessed));
         Ok(None)
     })?;
-    Ok(Recovered { report, last, firsts, leftovers })
+    Ok(RecoveredJournal { report, last, firsts, leftovers })
 }
 
 /// The segments from the one on that has the first wanted entry, or could have it next.
@@ -230,7 +230,7 @@ pub(crate) fn clear(segment: &OpenSegment, behind_bytes: u64) -> std::io::Result
     Ok(())
 }
 
-impl Loaded {
+impl LoadedSegment {
     /// Checks the valid frames and replays those after `after`.
     pub(crate) fn scan(
         &self,
@@ -238,7 +238,7 @@ impl Loaded {
         next_first: Option<u64>,
         after: u64,
         replay: Replay<'_>,
-    ) -> Result<Scanned, StoreError> {
+    ) -> Result<ScannedSegment, StoreError> {
         let mut offset = HEADER_BYTES as usize;
         let mut unwitnessed_from = offset;
         // The marks that were passed and may turn out to be the last one before which all frames
@@ -247,7 +247,7 @@ impl Loaded {
         while next_first != Some(report.last_sequence + 1) {
             let rest = &self.bytes[offset..];
             match parse(rest, self.seed) {
-                Parsed::Entry(entry) if entry.sequence == report.last_sequence + 1 => {
+                ParsedFrame::Entry(entry) if entry.sequence == report.last_sequence + 1 => {
                     if entry.sequence > after {
                         replay(entry).map_err(|reason| self.refusal(offset, entry, &reason))?;
                         report.entries += 1;
@@ -255,7 +255,7 @@ impl Loaded {
                     report.last_sequence = entry.sequence;
                     offset += super::frame::FRAME_HEADER_BYTES + entry.payload.len();
                 }
-                Parsed::Mark(mark) if mark.next_sequence == report.last_sequence + 1 => {
+                ParsedFrame::Mark(mark) if mark.next_sequence == report.last_sequence + 1 => {
                     passed.push_back((mark.next_sequence, offset));
                     while let Some(&(next_sequence, place)) = passed.front()
                         && next_sequence <= mark.durable_sequence + 1
@@ -268,7 +268,7 @@ impl Loaded {
                 _ => break,
             }
         }
-        Ok(Scanned { end: offset, unwitnessed_from })
+        Ok(ScannedSegment { end: offset, unwitnessed_from })
     }
 
     fn refusal(&self, offset: usize, entry: Entry<'_>, reason: &str) -> StoreError {
@@ -360,11 +360,13 @@ impl Loaded {
     /// The fault of the bytes where the entry `expected` should be.
     fn fault(&self, offset: usize, expected: u64) -> String {
         match parse(&self.bytes[offset..], self.seed) {
-            Parsed::Entry(Entry { sequence, .. }) => format!("found is entry {sequence}"),
-            Parsed::Mark(mark) if mark.next_sequence == expected => "found is a mark".to_owned(),
-            Parsed::Mark(mark) => format!("found is a mark for entry {}", mark.next_sequence),
-            Parsed::End => "found are zeros".to_owned(),
-            Parsed::Invalid(fault) => fault.to_owned(),
+            ParsedFrame::Entry(Entry { sequence, .. }) => format!("found is entry {sequence}"),
+            ParsedFrame::Mark(mark) if mark.next_sequence == expected => {
+                "found is a mark".to_owned()
+            }
+            ParsedFrame::Mark(mark) => format!("found is a mark for entry {}", mark.next_sequence),
+            ParsedFrame::End => "found are zeros".to_owned(),
+            ParsedFrame::Invalid(fault) => fault.to_owned(),
         }
     }
 
@@ -372,7 +374,7 @@ impl Loaded {
     fn ends_cleanly(&self, offset: usize) -> bool {
         let behind = &self.bytes[offset..];
         if self.open.header.is_reused {
-            parse(behind, self.seed) == Parsed::End
+            parse(behind, self.seed) == ParsedFrame::End
         } else {
             last_nonzero(behind).is_none()
         }

@@ -118,7 +118,7 @@ pub struct Spool {
     size_bytes_max: u64,
     cached_bytes_max: u64,
     sync: SyncPolicy,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingBytes>,
     /// The last entry that a reader has handed out.
     read: AtomicU64,
     /// The last entry that was to be written past the cache.
@@ -127,7 +127,7 @@ pub struct Spool {
 
 /// The entries that wait.
 #[derive(Default)]
-struct Waiting {
+struct WaitingBytes {
     /// Sequence, and the bytes of all entries up to its end, since the spool was opened.
     entries: VecDeque<(u64, u64)>,
     /// The bytes of all that wait no more, and of all.
@@ -138,7 +138,7 @@ struct Waiting {
     reserved: u64,
 }
 
-impl Waiting {
+impl WaitingBytes {
     fn push(&mut self, sequence: u64, bytes: usize) {
         self.last = sequence;
         self.end_bytes += bytes as u64;
@@ -180,7 +180,7 @@ impl Spool {
         let SpoolOptions { journal, size_bytes_max, cached_bytes_max } = options;
         let sync = journal.sync;
         let reserved = reserved::read(&*storage)?;
-        let mut waiting = Waiting { reserved, ..Waiting::default() };
+        let mut waiting = WaitingBytes { reserved, ..WaitingBytes::default() };
         let mut take = |entry: Entry<'_>| {
             waiting.push(entry.sequence, entry.payload.len());
             each(entry)
@@ -270,7 +270,7 @@ impl Spool {
     }
 
     /// An empty spool takes an entry of any size.
-    fn check_room(&self, waiting: &Waiting, payload_bytes: usize) -> Result<(), SpoolRefusal> {
+    fn check_room(&self, waiting: &WaitingBytes, payload_bytes: usize) -> Result<(), SpoolRefusal> {
         let (waiting_bytes, allowed_bytes) = (waiting.bytes(), self.size_bytes_max);
         if waiting_bytes > 0 && waiting_bytes + payload_bytes as u64 > allowed_bytes {
             return Err(SpoolRefusal::Waiting { waiting_bytes, allowed_bytes });
@@ -390,7 +390,7 @@ impl Spool {
 /// Appends an entry of [`LOST_KIND`] for each number that may have been given away and has none.
 fn fill_gap(
     journal: &Journal,
-    waiting: &mut Waiting,
+    waiting: &mut WaitingBytes,
     each: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
 ) -> Result<(), StoreError> {
     if waiting.last >= waiting.reserved {

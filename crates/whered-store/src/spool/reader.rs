@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use super::Spool;
 use crate::error::StoreError;
 use crate::journal::frame::{
-    Entry, FRAME_HEADER_BYTES, PAYLOAD_SIZE_BYTES_MAX, Parsed, Seed, parse,
+    Entry, FRAME_HEADER_BYTES, PAYLOAD_SIZE_BYTES_MAX, ParsedFrame, Seed, parse,
 };
 use crate::journal::segment::{HEADER_BYTES, HEADER_USED_BYTES, SegmentHeader, segment_name};
 use crate::storage::StorageFile;
@@ -91,13 +91,13 @@ impl SpoolReader {
         };
         let frame = &self.buffer[start..start + FRAME_HEADER_BYTES + length];
         match parse(frame, segment.seed) {
-            Parsed::Entry(entry) if entry.sequence == self.next_sequence => {
+            ParsedFrame::Entry(entry) if entry.sequence == self.next_sequence => {
                 segment.position_bytes += frame.len() as u64;
                 spool.read.store(self.next_sequence, Ordering::Relaxed);
                 self.next_sequence += 1;
                 Ok(Some(entry))
             }
-            Parsed::Invalid(fault) => Err(segment.damaged(self.next_sequence, fault)),
+            ParsedFrame::Invalid(fault) => Err(segment.damaged(self.next_sequence, fault)),
             _ => Err(segment.damaged(self.next_sequence, "something else is there")),
         }
     }

@@ -14,7 +14,7 @@
 
 use super::{Branch, Effects, MOST_CHILDREN, Node, ROOM};
 use crate::points::bulk::name::Texts;
-use crate::points::leaf::{Edit, Leaf, Merged, Merger};
+use crate::points::leaf::{Edit, Leaf, MergeResult, Merger};
 use crate::points::overflow::Overflow;
 
 /// Children of a branch that is made among others at once: a sixteenth is left for later ones.
@@ -47,12 +47,12 @@ impl Branch<Leaf> {
             }
             let leaf = &mut self.children[index];
             match merger.merge(leaf, &edits[start..end], texts, overflow, missed) {
-                Merged::Unchanged => {}
-                Merged::Changed => {
+                MergeResult::Unchanged => {}
+                MergeResult::Changed => {
                     self.firsts[index] = leaf.first();
                     self.counts[index] = leaf.len();
                 }
-                Merged::Divided(leaves) => divided.push((index, leaves)),
+                MergeResult::Divided(leaves) => divided.push((index, leaves)),
             }
             start = end;
         }

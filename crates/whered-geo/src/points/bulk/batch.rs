@@ -13,7 +13,7 @@
 //! Concurrency: a plain value; made on one thread while another one applies a batch.
 //! Cost: a hash and up to 28 bytes a change; the memory is kept when a batch has been applied.
 
-use super::name::{Carried, Name, Number, Texts};
+use super::name::{BatchName, Name, Number, Texts};
 use super::rows::Rows;
 use super::{Change, Points};
 use crate::cell::Cell;
@@ -63,7 +63,7 @@ pub(super) struct Record<N = Name> {
 const GOES: u32 = 1 << 31;
 const APART: u32 = 1 << 30;
 
-impl<N: Carried> Record<N> {
+impl<N: BatchName> Record<N> {
     #[inline]
     fn new(hash: u64, cell: Option<Cell>, name: N) -> Record<N> {
         let bits = cell.map_or(u64::from(GOES) << 32, Cell::bits);

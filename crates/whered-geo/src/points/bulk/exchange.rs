@@ -12,7 +12,7 @@
 //! a number 16 and 12 bytes.
 
 use super::batch::Record;
-use super::name::{Carried, Name, Number, Texts};
+use super::name::{BatchName, Name, Number, Texts};
 use super::rows::Rows;
 use crate::points::leaf::{Edit, Edits};
 use crate::points::members::groups::Group;
@@ -27,7 +27,7 @@ const STAGE: usize = 64;
 
 /// The state of table, tree and batch that the stage reads.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Around<'a> {
+pub(super) struct ExchangeContext<'a> {
     pub(super) lanes: &'a Lanes<'a>,
     pub(super) texts: Texts<'a>,
     /// The bits of a hash that the table knows.
@@ -37,11 +37,11 @@ pub(super) struct Around<'a> {
 /// What a thread made of its groups. Numbers and names, which the table always tells apart, go by
 /// themselves.
 #[derive(Debug)]
-pub(super) struct Exchanged {
+pub(super) struct ExchangeResult {
     pub(super) edits: Edits,
     pub(super) rest: Rest,
-    numbers: Making<Number>,
-    names: Making<Name>,
+    numbers: ExchangeState<Number>,
+    names: ExchangeState<Name>,
 }
 
 /// The results of a thread other than edits.
@@ -53,11 +53,11 @@ pub(super) struct Rest {
     pub(super) growth: usize,
 }
 
-impl Exchanged {
+impl ExchangeResult {
     /// Nothing yet; `edits` are empty.
-    pub(super) fn new(edits: Edits) -> Exchanged {
-        let (numbers, names) = (Making::default(), Making::default());
-        Exchanged { edits, rest: Rest::default(), numbers, names }
+    pub(super) fn new(edits: Edits) -> ExchangeResult {
+        let (numbers, names) = (ExchangeState::default(), ExchangeState::default());
+        ExchangeResult { edits, rest: Rest::default(), numbers, names }
     }
 
     /// Works off a group's changes of members that are numbers, given in their order.
@@ -65,7 +65,7 @@ impl Exchanged {
         &mut self,
         pieces: impl Iterator<Item = &'r [Record<Number>]> + Clone,
         group: &mut Group<'_>,
-        around: Around<'_>,
+        around: ExchangeContext<'_>,
     ) {
         self.numbers.exchange(pieces, group, around, &mut self.edits.numbers, &mut self.rest);
     }
@@ -75,7 +75,7 @@ impl Exchanged {
         &mut self,
         pieces: impl Iterator<Item = &'r [Record]> + Clone,
         group: &mut Group<'_>,
-        around: Around<'_>,
+        around: ExchangeContext<'_>,
     ) {
         self.names.exchange(pieces, group, around, &mut self.edits.names, &mut self.rest);
     }
@@ -83,17 +83,17 @@ impl Exchanged {
 
 /// How edits are made of changes; its memory is used again.
 #[derive(Debug, Default)]
-struct Making<N> {
-    latest: Latest<N>,
+struct ExchangeState<N> {
+    latest: LatestRecord<N>,
     staged: Vec<Edit<N>>,
 }
 
-impl<N: Carried> Making<N> {
+impl<N: BatchName> ExchangeState<N> {
     fn exchange<'r>(
         &mut self,
         pieces: impl Iterator<Item = &'r [Record<N>]> + Clone,
         group: &mut Group<'_>,
-        around: Around<'_>,
+        around: ExchangeContext<'_>,
         edits: &mut Rows<Edit<N>>,
         rest: &mut Rest,
     ) where
@@ -122,7 +122,7 @@ impl<N: Carried> Making<N> {
 
 /// Exchanges the slot of a member for that of its new cell.
 #[inline]
-fn exchange_one<N: Carried>(
+fn exchange_one<N: BatchName>(
     record: &Record<N>,
     telling: u32,
     group: &mut Group<'_>,
@@ -149,14 +149,14 @@ fn exchange_one<N: Carried>(
 
 /// The last change of each member of a group.
 #[derive(Debug, Default)]
-struct Latest<N> {
+struct LatestRecord<N> {
     /// Those that the table cannot tell from each other are set apart.
     records: Vec<Record<N>>,
     /// Numbers of records, from one on, at the first free place from where the hash leads.
     places: Vec<u32>,
 }
 
-impl<N: Carried> Latest<N> {
+impl<N: BatchName> LatestRecord<N> {
     fn clear(&mut self, expected: usize) {
         self.records.clear();
         self.places.clear();
@@ -165,7 +165,7 @@ impl<N: Carried> Latest<N> {
 
     /// Takes a change, in the place of an earlier one of the same member.
     #[inline]
-    fn note(&mut self, record: &Record<N>, around: Around<'_>) {
+    fn note(&mut self, record: &Record<N>, around: ExchangeContext<'_>) {
         let telling = |record: &Record<N>| record.hash() & around.telling_mask;
         let mask = self.places.len() - 1;
         // The lowest bit says only whether the name is a number.

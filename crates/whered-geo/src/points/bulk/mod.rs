@@ -33,7 +33,7 @@ use std::sync::{Mutex, PoisonError};
 
 pub use batch::ChangeBatch;
 use batch::Record;
-use exchange::{Around, Exchanged};
+use exchange::{ExchangeContext, ExchangeResult};
 use name::Texts;
 
 use super::leaf::Edits;
@@ -222,10 +222,10 @@ impl Points {
         texts: Texts<'_>,
         spare: Vec<Edits>,
         threads: usize,
-    ) -> Vec<Exchanged> {
+    ) -> Vec<ExchangeResult> {
         let lanes = Tree::lanes(&self.tree);
         let telling_mask = self.members.telling_mask();
-        let around = Around { lanes: &lanes, texts, telling_mask };
+        let around = ExchangeContext { lanes: &lanes, texts, telling_mask };
         let rows = batches.first().map_or(1, ChangeBatch::row_count);
         // A small table is in one piece.
         let groups = rows.min(self.members.part_count());
@@ -236,7 +236,7 @@ impl Points {
             let kept = spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let mut edits = kept.unwrap_or_else(|| Edits::new(lanes.count()));
             edits.clear(lanes.count());
-            Exchanged::new(edits)
+            ExchangeResult::new(edits)
         };
         work_off(threads, tasks, new, |exchanged, (number, mut group)| {
             let rows = number * rows_a_group..(number + 1) * rows_a_group;

@@ -20,7 +20,7 @@ use std::ops::Range;
 use crate::points::number::{MOST_DIGITS, name_of};
 
 /// The form of a name in a batch.
-pub(in crate::points) trait Carried: Copy + Default {
+pub(in crate::points) trait BatchName: Copy + Default {
     /// Whether both stand for the same name.
     fn is_same(self, other: Self, texts: Texts<'_>) -> bool;
 
@@ -35,7 +35,7 @@ pub(in crate::points) trait Carried: Copy + Default {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(in crate::points) struct Number(pub(in crate::points) u32);
 
-impl Carried for Number {
+impl BatchName for Number {
     #[inline]
     fn is_same(self, other: Number, _: Texts<'_>) -> bool {
         self == other
@@ -54,7 +54,7 @@ impl Carried for Number {
     }
 }
 
-impl Carried for Name {
+impl BatchName for Name {
     #[inline]
     fn is_same(self, other: Name, texts: Texts<'_>) -> bool {
         self == other

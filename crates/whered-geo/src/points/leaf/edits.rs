@@ -15,7 +15,7 @@
 
 use std::cmp::Ordering;
 
-use crate::points::bulk::name::{Carried, Name, Number, Texts};
+use crate::points::bulk::name::{BatchName, Name, Number, Texts};
 use crate::points::bulk::rows::Rows;
 
 /// An entry that comes or goes; the member lies inside.
@@ -28,7 +28,7 @@ pub(in crate::points) struct Edit<N = Name> {
     name: N,
 }
 
-impl<N: Carried> Edit<N> {
+impl<N: BatchName> Edit<N> {
     pub(in crate::points) fn insertion(bits: u64, name: N) -> Edit<N> {
         Edit::new(bits << 1 | 1, name)
     }

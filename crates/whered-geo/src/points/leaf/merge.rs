@@ -34,7 +34,7 @@ const FEW_EDITS: usize = 2;
 
 /// The result of merging a leaf.
 #[derive(Debug)]
-pub(in crate::points) enum Merged {
+pub(in crate::points) enum MergeResult {
     /// It is as it was.
     Unchanged,
     /// It has other entries.
@@ -189,7 +189,7 @@ impl Merger {
         texts: Texts<'_>,
         overflow: &Overflow,
         missed: &mut Vec<Edit>,
-    ) -> Merged {
+    ) -> MergeResult {
         if edits.len() <= FEW_EDITS
             && leaf.len() > FEW_EDITS
             && let Some(merged) = few(leaf, edits, texts, overflow, missed)
@@ -226,14 +226,14 @@ impl Merger {
             }
         }
         if !is_changed {
-            return Merged::Unchanged;
+            return MergeResult::Unchanged;
         }
         self.copy(&old, done..old.offsets.len());
         if self.count == 0 || self.is_too_much() {
-            return Merged::Divided(self.leaves());
+            return MergeResult::Divided(self.leaves());
         }
         self.write_to(leaf);
-        Merged::Changed
+        MergeResult::Changed
     }
 
     /// Leaves of nothing but what edits bring.
@@ -413,7 +413,7 @@ fn few(
     texts: Texts<'_>,
     overflow: &Overflow,
     missed: &mut Vec<Edit>,
-) -> Option<Merged> {
+) -> Option<MergeResult> {
     let more: usize = edits.iter().map(|edit| Text::Inside(edit.member(texts)).size()).sum();
     if leaf.len() + edits.len() > MOST_ENTRIES || leaf.text_bytes() + more > MOST_TEXT_BYTES {
         return None;
@@ -422,9 +422,9 @@ fn few(
         && edit.is_undone_by(next, texts)
         && leaf.find(edit.bits(), edit.member(texts), overflow).is_ok()
     {
-        return Some(Merged::Unchanged);
+        return Some(MergeResult::Unchanged);
     }
-    let mut merged = Merged::Unchanged;
+    let mut merged = MergeResult::Unchanged;
     for edit in edits {
         match leaf.find(edit.bits(), edit.member(texts), overflow) {
             Ok(slot) if !edit.is_insertion() => Leaf::remove(leaf, slot),
@@ -437,7 +437,7 @@ fn few(
                 continue;
             }
         }
-        merged = Merged::Changed;
+        merged = MergeResult::Changed;
     }
     Some(merged)
 }

@@ -41,7 +41,7 @@ use super::memory;
 use super::overflow::{self, Overflow};
 pub(super) use builder::LeafBuilder;
 pub(super) use edits::{Edit, Edits, Sorter};
-pub(super) use merge::{Merged, Merger};
+pub(super) use merge::{MergeResult, Merger};
 pub(super) use stored::{LeafFault, words_of};
 
 /// The most entries of a leaf.

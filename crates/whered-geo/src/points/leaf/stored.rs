@@ -54,7 +54,7 @@ pub(in crate::points) fn words_of(header: u64) -> usize {
 }
 
 /// Words whose header has been read.
-struct Stored<'a> {
+struct StoredLeaf<'a> {
     bytes: &'a [u8],
     cells: Cells<'a>,
     offsets: &'a [u16],
@@ -69,7 +69,7 @@ enum Cells<'a> {
 impl Leaf {
     /// The leaf in these words; `None` if all of its members are long ones.
     pub(in crate::points) fn from_stored(words: &[u64]) -> Result<Option<Leaf>, LeafFault> {
-        let stored = Stored::new(words)?;
+        let stored = StoredLeaf::new(words)?;
         let has_ties = stored.cells.check()?;
         stored.check_texts(has_ties)?;
         if stored.long_count > 0 {
@@ -115,8 +115,8 @@ impl Leaf {
     }
 }
 
-impl<'a> Stored<'a> {
-    fn new(words: &'a [u64]) -> Result<Stored<'a>, LeafFault> {
+impl<'a> StoredLeaf<'a> {
+    fn new(words: &'a [u64]) -> Result<StoredLeaf<'a>, LeafFault> {
         let &[header, base, ..] = words else { return Err(LeafFault::Size) };
         let part = |index: u32| (header >> (16 * index) & 0xffff) as usize;
         let (count, wide, long_count) = (part(0), part(1), part(2));
@@ -133,7 +133,7 @@ impl<'a> Stored<'a> {
             Cells::Narrow(base, &cast_slice(words)[4..4 + count])
         };
         let offsets = &cast_slice(words)[offsets_at / OFFSET_BYTES..][..count];
-        let stored = Stored { bytes: cast_slice(words), cells, offsets, long_count };
+        let stored = StoredLeaf { bytes: cast_slice(words), cells, offsets, long_count };
         let room = words.len() * 8 - offsets_at - OFFSET_BYTES * count;
         let is_sound = stored.offset(0) <= room.min(MOST_TEXT_BYTES)
             && offsets.windows(2).all(|pair| pair[0] > pair[1])

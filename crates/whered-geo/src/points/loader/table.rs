@@ -20,7 +20,7 @@ use std::thread;
 use super::LoadedLeaf;
 use crate::points::hash::Key;
 use crate::points::leaf::{Leaf, LeafBuilder};
-use crate::points::members::bulk::{self, Filled, HashKey, Row, Rows, Suspect};
+use crate::points::members::bulk::{self, FilledTable, HashKey, Row, Rows, Suspect};
 use crate::points::members::{self, Members};
 
 /// An entry of the leaves.
@@ -139,7 +139,7 @@ fn on_threads<T: Send, R: Send>(
 }
 
 /// Fills all parts, and tells which members may be there twice.
-fn fill(rows: Vec<Rows>, threads: usize) -> (Vec<Filled>, Vec<Suspect>) {
+fn fill(rows: Vec<Rows>, threads: usize) -> (Vec<FilledTable>, Vec<Suspect>) {
     let mut rows: Vec<_> = rows.into_iter().map(Rows::into_rows).collect();
     let by_part = (0..bulk::PARTS).map(|number| {
         let of_part: Vec<Row> = rows.iter_mut().filter_map(Iterator::next).collect();
@@ -151,7 +151,7 @@ fn fill(rows: Vec<Rows>, threads: usize) -> (Vec<Filled>, Vec<Suspect>) {
         loop {
             let next = work.lock().expect("taking work cannot fail").next();
             let Some((number, of_part)) = next else { return (parts, suspects) };
-            parts.push(Filled::new(number, &of_part, &mut suspects));
+            parts.push(FilledTable::new(number, &of_part, &mut suspects));
         }
     });
     let (mut parts, mut suspects) = (Vec::with_capacity(bulk::PARTS), Vec::new());

@@ -109,27 +109,27 @@ impl Record {
 }
 
 /// A part that is being filled, with more bits of its members' hashes than it will keep.
-struct Filling {
+struct FillState {
     part: Part,
     checks: Vec<[u32; BUCKET_SLOTS + 1]>,
 }
 
 /// A part that is filled, with its number.
 #[derive(Debug)]
-pub(in crate::points) struct Filled {
+pub(in crate::points) struct FilledTable {
     number: usize,
     part: Part,
 }
 
-impl Filled {
+impl FilledTable {
     /// Makes a part of its records.
     pub(in crate::points) fn new(
         number: usize,
         rows: &[Row],
         suspects: &mut Vec<Suspect>,
-    ) -> Filled {
+    ) -> FilledTable {
         let count = rows.iter().map(|row| row.0.len()).sum();
-        let mut filling = Filling::new(count);
+        let mut filling = FillState::new(count);
         for &record in rows.iter().flat_map(|row| &row.0) {
             if let Some(other) = filling.put(record) {
                 let key = record.key(number);
@@ -137,18 +137,18 @@ impl Filled {
                 suspects.extend(cells.map(|cell_code| Suspect { cell_code, key }));
             }
         }
-        Filled { number, part: filling.part }
+        FilledTable { number, part: filling.part }
     }
 }
 
-impl Filling {
-    fn new(count: usize) -> Filling {
+impl FillState {
+    fn new(count: usize) -> FillState {
         let mut size = 0;
         while count > size * BUCKET_SLOTS * FULLEST_PERCENT / 100 {
             size = larger_size(size);
         }
         let part = Part::of_size(size);
-        Filling { part, checks: vec![[0; BUCKET_SLOTS + 1]; size] }
+        FillState { part, checks: vec![[0; BUCKET_SLOTS + 1]; size] }
     }
 
     /// Puts a record into its bucket or the next one with room. If one with the same hash is there
@@ -193,10 +193,10 @@ impl Filling {
 
 impl Members {
     /// A table of filled parts, one for each number.
-    pub(in crate::points) fn of_parts(key: Key, filled: Vec<Filled>) -> Members {
+    pub(in crate::points) fn of_parts(key: Key, filled: Vec<FilledTable>) -> Members {
         assert_eq!(filled.len(), PARTS, "there is a part for each number");
         let mut members = Members { key, parts: vec![Part::default(); PARTS], len: 0, bytes: 0 };
-        for Filled { number, part } in filled {
+        for FilledTable { number, part } in filled {
             members.len += part.used;
             members.bytes += part.memory_bytes();
             members.parts[number] = part;

@@ -33,12 +33,12 @@ pub(in crate::points) struct Group<'a> {
 
 /// The cells of the slots that were taken out.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::points) struct Taken {
+pub(in crate::points) struct TakenParts {
     cells: [u64; MOST_TAKEN],
     count: usize,
 }
 
-impl Taken {
+impl TakenParts {
     pub(in crate::points) fn cells(&self) -> &[u64] {
         &self.cells[..self.count]
     }
@@ -83,7 +83,11 @@ impl Group<'_> {
     /// Takes out all slots of a member, and puts one in for a cell if there is one. `None` if the
     /// slots leave open where the member is; nothing has been changed then.
     #[inline]
-    pub(in crate::points) fn exchange(&mut self, telling: u32, bits: Option<u64>) -> Option<Taken> {
+    pub(in crate::points) fn exchange(
+        &mut self,
+        telling: u32,
+        bits: Option<u64>,
+    ) -> Option<TakenParts> {
         let (part, code) = (self.part_of(telling), telling & CODE_MASK);
         let part = &mut self.parts[part];
         let (taken, place) = part.slots_of(code)?;
@@ -110,8 +114,8 @@ impl Group<'_> {
 impl Part {
     /// The cells of all slots with a code, and where the first of them is.
     #[inline]
-    fn slots_of(&self, code: u32) -> Option<(Taken, Option<(usize, usize)>)> {
-        let (mut taken, mut place) = (Taken::default(), None);
+    fn slots_of(&self, code: u32) -> Option<(TakenParts, Option<(usize, usize)>)> {
+        let (mut taken, mut place) = (TakenParts::default(), None);
         for (number, bucket) in self.buckets.iter().enumerate().skip(self.home(code)) {
             let mut matches = bucket.matches(code);
             while matches != 0 {

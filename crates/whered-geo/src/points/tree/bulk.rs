@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::{Lowest, Middle, Tree};
 use crate::points::branch::{Branch, Node, own};
-use crate::points::bulk::name::{Carried, Texts};
+use crate::points::bulk::name::{BatchName, Texts};
 use crate::points::bulk::work_off;
 use crate::points::leaf::{Edit, Edits, Leaf, Merger, Sorter};
 use crate::points::overflow::Overflow;
@@ -36,7 +36,7 @@ impl Lanes<'_> {
 
     /// The lane of an edit.
     #[inline]
-    pub(in crate::points) fn lane<N: Carried>(&self, edit: &Edit<N>, texts: Texts<'_>) -> usize {
+    pub(in crate::points) fn lane<N: BatchName>(&self, edit: &Edit<N>, texts: Texts<'_>) -> usize {
         let bits = edit.bits();
         let at = self.firsts.partition_point(|&first| first < bits);
         if self.firsts.get(at) == Some(&bits) {
@@ -63,23 +63,23 @@ struct Task<'t> {
 
 /// The state of a thread between lanes, and its results.
 #[derive(Default)]
-struct Kept {
+struct ThreadState {
     merger: Merger,
     sorter: Sorter,
     missed: Vec<Edit>,
     /// Branches to be put in after those of lanes.
     more: Vec<(usize, Vec<Branch<Leaf>>)>,
-    growth: Growth,
+    growth: SizeChange,
 }
 
 /// How much more there is, modulo 2^64.
 #[derive(Default)]
-struct Growth {
+struct SizeChange {
     entries: usize,
     bytes: usize,
 }
 
-impl Growth {
+impl SizeChange {
     fn before<C: Node>(&mut self, branch: &Branch<C>) {
         self.entries = self.entries.wrapping_sub(branch.counts().iter().sum());
         self.bytes = self.bytes.wrapping_sub(memory_bytes(branch));
@@ -126,7 +126,7 @@ impl Tree {
         let mut touched = Vec::new();
         let mut tasks = Vec::new();
         let mut next_lane = 0;
-        let mut growth = Growth::default();
+        let mut growth = SizeChange::default();
         for (index, middle) in root.children_mut().iter_mut().enumerate() {
             let lanes = next_lane..next_lane + middle.children().len();
             next_lane = lanes.end;
@@ -141,7 +141,7 @@ impl Tree {
                 }
             }
         }
-        let kept = work_off(threads, tasks, Kept::default, |kept, task| {
+        let kept = work_off(threads, tasks, ThreadState::default, |kept, task| {
             kept.sorter.sort(pieces, task.lane, texts);
             kept.work(task, texts, &overflow);
         });
@@ -152,8 +152,8 @@ impl Tree {
     fn gather(
         &mut self,
         touched: Vec<(usize, usize)>,
-        kept: Vec<Kept>,
-        mut growth: Growth,
+        kept: Vec<ThreadState>,
+        mut growth: SizeChange,
     ) -> Vec<Edit> {
         let (mut missed, mut more) = (Vec::new(), Vec::new());
         for one in kept {
@@ -203,7 +203,7 @@ fn middle_bytes(middle: &Middle) -> usize {
     if is_empty { 0 } else { Node::memory_bytes(middle) }
 }
 
-impl Kept {
+impl ThreadState {
     /// Applies the edits that have been sorted.
     fn work(&mut self, task: Task<'_>, texts: Texts<'_>, overflow: &Overflow) {
         let Task { lane, branch } = task;

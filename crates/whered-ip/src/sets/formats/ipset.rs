@@ -23,7 +23,7 @@ const CREATE_OPTIONS: &str = "family inet|inet6, netmask BITS, bitmask MASK, tim
 
 /// The options of a `create` line that affect entries.
 #[derive(Clone, Copy, Default)]
-struct Making {
+struct SetOptions {
     /// The family that all entries have; unknown without a `create` line.
     is_ipv4: Option<bool>,
     /// How many bits of an entry count.
@@ -37,8 +37,8 @@ pub(super) fn read<'a>(
     sets: &mut Sets<'_>,
     each: &mut impl FnMut(SetEntry<'a>),
 ) -> Result<(), SetTextError> {
-    let mut makings: Vec<(&[u8], Making)> = Vec::new();
-    let mut last: Option<(&[u8], bool, Making)> = None;
+    let mut makings: Vec<(&[u8], SetOptions)> = Vec::new();
+    let mut last: Option<(&[u8], bool, SetOptions)> = None;
     let mut start = 0;
     while start < text.len() {
         let rest = &text[start..];
@@ -57,7 +57,7 @@ pub(super) fn read<'a>(
                     _ => {
                         let is_chosen = sets.is_chosen(&String::from_utf8_lossy(name), at);
                         let making = makings.iter().find(|(known, _)| *known == name);
-                        (name, is_chosen, making.map_or_else(Making::default, |(_, it)| *it))
+                        (name, is_chosen, making.map_or_else(SetOptions::default, |(_, it)| *it))
                     }
                 };
                 last = Some((name, is_chosen, making));
@@ -77,9 +77,9 @@ pub(super) fn read<'a>(
 }
 
 /// The type and the options of a `create` line.
-fn creation(text: &[u8], words: &mut Words<'_>) -> Result<Making, SetTextError> {
-    let mut making = Making { is_ipv4: Some(true), ..Making::default() };
-    let Some((at, kind)) = words.next() else { return Ok(Making::default()) };
+fn creation(text: &[u8], words: &mut Words<'_>) -> Result<SetOptions, SetTextError> {
+    let mut making = SetOptions { is_ipv4: Some(true), ..SetOptions::default() };
+    let Some((at, kind)) = words.next() else { return Ok(SetOptions::default()) };
     if !matches!(kind, b"hash:net" | b"hash:ip" | b"bitmap:ip") {
         return Err(SetTextError::at(text, at, kind.len(), TYPES));
     }
@@ -169,7 +169,7 @@ fn wrong(
 fn entry<'a>(
     text: &'a [u8],
     words: &mut Words<'a>,
-    making: &Making,
+    making: &SetOptions,
 ) -> Result<SetEntry<'a>, SetTextError> {
     let (at, word) = words.next().ok_or_else(|| missing(text, words, "add NAME ENTRY"))?;
     let mut block = block_at(text, at, at + word.len())?;

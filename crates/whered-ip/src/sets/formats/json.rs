@@ -98,7 +98,7 @@ fn elements<'a>(
 
 /// The fields of an object that describe its set.
 #[derive(Default)]
-struct About {
+struct SetInfo {
     family: Option<String>,
     table: Option<String>,
     name: Option<String>,
@@ -108,8 +108,8 @@ struct About {
     wrong_type: Option<(usize, usize)>,
 }
 
-fn about(json: &mut Json<'_>) -> Result<About, SetTextError> {
-    let mut about = About::default();
+fn about(json: &mut Json<'_>) -> Result<SetInfo, SetTextError> {
+    let mut about = SetInfo::default();
     json.object(|json, key| {
         let into = match key {
             b"family" => &mut about.family,

@@ -93,7 +93,7 @@ impl SetWriter {
                 out.extend_from_slice(if self.at == Place::Begin { b"\n" } else { b",\n" });
                 self.json_member(member, out);
             }
-            _ => print(out, format_args!("{}\n", Shown(&member.block))),
+            _ => print(out, format_args!("{}\n", BlockText(&member.block))),
         }
         self.at = place;
     }
@@ -155,7 +155,7 @@ impl SetWriter {
     }
 
     fn nft_element(&self, member: &PrefixMatch<'_>, out: &mut Vec<u8>) {
-        print(out, format_args!("{}", Shown(&member.block)));
+        print(out, format_args!("{}", BlockText(&member.block)));
         if let Some(seconds) = self.seconds(member) {
             print(out, format_args!(" timeout {seconds}s"));
         }
@@ -189,7 +189,7 @@ impl SetWriter {
     }
 
     fn json_member(&self, member: &PrefixMatch<'_>, out: &mut Vec<u8>) {
-        let shown = Shown(&member.block);
+        let shown = BlockText(&member.block);
         let seconds = self.seconds(member);
         if member.value.is_none() && seconds.is_none() {
             print(out, format_args!("\"{shown}\""));
@@ -220,9 +220,9 @@ fn print(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
 }
 
 /// A block as lists write it: an address alone has no length.
-struct Shown<'a>(&'a Block);
+struct BlockText<'a>(&'a Block);
 
-impl std::fmt::Display for Shown<'_> {
+impl std::fmt::Display for BlockText<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.0.first() == self.0.last() {
             write!(f, "{}", self.0.first())

@@ -34,7 +34,7 @@ pub(crate) struct Limits<'a> {
 
 /// Building went past a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
+pub(crate) enum StopReason {
     /// The bytes ran out.
     Memory,
     /// It was told to.
@@ -47,7 +47,7 @@ impl Dag {
         boxes: &Boxes,
         groups: &[Group],
         limits: &Limits<'_>,
-    ) -> Result<Dag, Stopped> {
+    ) -> Result<Dag, StopReason> {
         let memo_bytes = 0;
         let mut builder = Builder {
             boxes,
@@ -77,7 +77,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     /// The first table of a group and all below it.
-    fn root(&mut self, group: &Group) -> Result<Root<Vec<u32>>, Stopped> {
+    fn root(&mut self, group: &Group) -> Result<Root<Vec<u32>>, StopReason> {
         let used = self.boxes.used();
         let Some(lane) = group.first.or_else(|| self.choose(&group.boxes, used)) else {
             let to = self.set(&group.boxes, used)?;
@@ -106,7 +106,7 @@ impl Builder<'_> {
     }
 
     /// The reference of a set.
-    fn set(&mut self, set: &[u32], left: u16) -> Result<u32, Stopped> {
+    fn set(&mut self, set: &[u32], left: u16) -> Result<u32, StopReason> {
         let Some(&first) = set.first() else { return Ok(EMPTY) };
         if set.len() <= self.limits.leaf || self.ends(first, left) {
             return Ok(self.leaf(set, left));
@@ -202,7 +202,7 @@ impl Builder<'_> {
     }
 
     /// Cuts a set at all ends of a lane: what each interval leads to, equal neighbours merged.
-    fn cut(&mut self, set: &[u32], left: u16, lane: usize) -> Result<Vec<Interval>, Stopped> {
+    fn cut(&mut self, set: &[u32], left: u16, lane: usize) -> Result<Vec<Interval>, StopReason> {
         self.check()?;
         let left = left & !(1 << lane);
         // (value, box's place in the set): the boxes that start or stop to hold there.
@@ -280,14 +280,14 @@ impl Builder<'_> {
     }
 
     /// The limits.
-    fn check(&mut self) -> Result<(), Stopped> {
+    fn check(&mut self) -> Result<(), StopReason> {
         let (bytes, building) = self.nodes.bytes();
         if bytes > self.limits.bytes || building + self.memo_bytes > self.limits.building_bytes {
-            return Err(Stopped::Memory);
+            return Err(StopReason::Memory);
         }
         self.turns += 1;
         if self.turns.is_multiple_of(64) && (self.limits.stop)() {
-            return Err(Stopped::Time);
+            return Err(StopReason::Time);
         }
         Ok(())
     }

@@ -29,7 +29,9 @@
 #![allow(unsafe_code, reason = "references are checked once, when the graph is made")]
 
 use super::nodes::Nodes;
-use super::{BOX, Dag, EMPTY, LARGE, LAST, LIST, PASSING, Root, SINGLE, SLOW, SURE, Stopped, TAG};
+use super::{
+    BOX, Dag, EMPTY, LARGE, LAST, LIST, PASSING, Root, SINGLE, SLOW, SURE, StopReason, TAG,
+};
 use crate::classify::boxes::{Boxes, Keys};
 use crate::classify::simd::{Line, Processor, numbers};
 use whered_ip::image::{Image, Section, bytes_of};
@@ -166,7 +168,7 @@ impl Dag {
         roots: &[Root<Vec<u32>>],
         nodes: Nodes,
         boxes: &Boxes,
-    ) -> Result<Dag, Stopped> {
+    ) -> Result<Dag, StopReason> {
         let places = Places::of(&nodes, boxes)?;
         let tables: Vec<Vec<u32>> = roots
             .iter()
@@ -299,7 +301,7 @@ struct Places {
 
 impl Places {
     /// Of these nodes and boxes.
-    fn of(nodes: &Nodes, boxes: &Boxes) -> Result<Places, Stopped> {
+    fn of(nodes: &Nodes, boxes: &Boxes) -> Result<Places, StopReason> {
         let mut kinds = vec![None; nodes.lines.len()];
         nodes.one.values().for_each(|&at| kinds[at as usize] = Some(0));
         nodes.two.values().for_each(|&at| kinds[at as usize] = Some(LARGE));
@@ -308,7 +310,7 @@ impl Places {
         let lists = records + ((boxes.len() + 1) << (shift - 3));
         let end = lists + nodes.lists.len() / 16 + 2;
         if end * PLACES as usize >= RECORD as usize {
-            return Err(Stopped::Memory);
+            return Err(StopReason::Memory);
         }
         Ok(Places {
             kinds,

@@ -37,7 +37,7 @@ mod nodes;
 use graph::{Graph, Reference};
 use whered_ip::image::Section;
 
-pub(crate) use build::{Limits, Stopped};
+pub(crate) use build::{Limits, StopReason};
 pub(crate) use lookup::{Found, NO_BOX};
 
 /// Packets that are answered together.
