@@ -1,5 +1,5 @@
 //! What several tests of the journal need: numbers from a seed, and a journal read as a list.
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, unused_imports, reason = "each test file uses its own part")]
 
 pub(crate) mod keeper;
 
