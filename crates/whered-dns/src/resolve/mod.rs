@@ -39,7 +39,7 @@ use crate::lower::LowerName;
 use crate::reply::{Names, QUESTION_OFFSET, Reply, Section};
 use crate::request::{Question, Request};
 use crate::zone::layout::{HAS_DATA, HAS_DNAME, NewRrset};
-use crate::zone::{Around, Node, OwnedRrset, Rrset, compile};
+use crate::zone::{CompressionContext, Node, OwnedRrset, Rrset, compile};
 use crate::zones::{Place, ZoneLocation, Zones};
 
 /// How many aliases are followed in one answer.
@@ -371,7 +371,7 @@ const CHAOS_TEXT_SIZE_MAX: usize = 128;
 static ANY_ANSWER: LazyLock<OwnedRrset> = LazyLock::new(|| {
     let mut rrset = NewRrset::default();
     let data = std::iter::once(&b"\x07RFC8482\x00"[..]);
-    let around = Around { owner: &[0], relative_length: 0 };
+    let around = CompressionContext { owner: &[0], relative_length: 0 };
     compile(&mut rrset, RecordType::HINFO, 3600, data, around);
     rrset.to_owned()
 });

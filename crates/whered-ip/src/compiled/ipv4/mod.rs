@@ -28,17 +28,20 @@
 //! Cost: compact two cache lines, of blocks with more than 14 runs three; fast one; one more for
 //! each node, of which there are at most two.
 
+mod build;
+
 use std::hint::select_unpredictable;
 use std::ops::Range;
 
-use super::flatten::{FirstTable, Flat};
-use super::node::{BEHIND_WORDS, NodePool, lines_of_step, place_of_step, slot_at, step};
-use super::prefetch::Prefetch;
-use super::slot::Slot;
-use super::{IndexForm, LANES};
+use crate::compiled::node::{BEHIND_WORDS, lines_of_step, place_of_step, slot_at, step};
+use crate::compiled::prefetch::Prefetch;
+use crate::compiled::slot::Slot;
+use crate::compiled::{IndexForm, LANES};
 use crate::image::{Image, Section, bytes_of};
 use crate::simd::{Processor, prefetch};
 use crate::tables::Lanes;
+
+pub(super) use build::{Blocks, Cells};
 
 /// How many leading bits choose a cell.
 const FIRST_BITS: u32 = 24;
@@ -61,29 +64,11 @@ pub(super) struct Ipv4Table {
 }
 
 impl Ipv4Table {
-    /// The tables found in an image: roots or cells, nodes; `None` if they have no possible sizes.
-    pub(super) fn from_sections(image: &Image, places: &[Range<usize>; 2]) -> Option<Self> {
-        let [first, nodes] = places.clone();
-        let (first, nodes) = (image.section::<u32>(first)?, image.section(nodes)?);
-        let form = match first.len() {
-            0 | ROOTS => IndexForm::Compact,
-            CELLS => IndexForm::Fast,
-            _ => return None,
-        };
-        Some(Ipv4Table { first, nodes, form })
-    }
-
-    /// The bytes of the sections, in the order of [`from_sections`](Self::from_sections).
-    pub(super) fn sections(&self) -> [&[u8]; 2] {
-        [bytes_of(&self.first), bytes_of(&self.nodes)]
-    }
-
-    /// Which form the first table has; an empty one counts as compact.
-    pub(super) fn form(&self) -> IndexForm {
-        self.form
-    }
-
-    /// The answer's slot for an address.
+    /// The slot that answers an address.
+    ///
+    /// In the compact form: the first 18 bits choose a root, which is an answer or leads to a block of
+    /// 64 cells. The next 6 bits choose a cell, and the number of runs that start up to it is the
+    /// index of its slot. That slot may lead to nodes for the last octet, at most two.
     #[inline(always)]
     pub(super) fn slot(&self, processor: impl Processor, address: u32) -> Slot {
         let slot = match self.form {
@@ -112,7 +97,55 @@ impl Ipv4Table {
     fn cell(&self, address: u32) -> Slot {
         Slot(self.first.get(cell_of(address)).copied().unwrap_or(NO_SLOT))
     }
+}
 
+#[inline(always)]
+fn root_of(address: u32) -> usize {
+    (address >> 14) as usize
+}
+
+#[inline(always)]
+fn cell_of(address: u32) -> usize {
+    (address >> 8) as usize
+}
+
+/// The slot of an address whose root is this one. As many words are checked at once as any count
+/// of ones, which has eight bits at most, may lead to.
+#[inline(always)]
+fn slot_under(processor: impl Processor, nodes: &[u32], root: Slot, address: u32) -> Slot {
+    let block = block_of(root);
+    let block = nodes.get(block..block + BLOCK_WORDS).and_then(|block| block.first_chunk());
+    let Some([low, high, slots @ ..]): Option<&[u32; BLOCK_WORDS]> = block else {
+        return if root.is_child() { Slot::NOTHING } else { root };
+    };
+    let ones = ones_before(processor, [*low, *high], address) as u8;
+    let slot = slots.get(usize::from(ones)).copied().unwrap_or(NO_SLOT);
+    select_unpredictable(root.is_child(), Slot(slot), root)
+}
+
+/// Where the block of a root begins; the first one for roots that are answers.
+#[inline(always)]
+fn block_of(root: Slot) -> usize {
+    select_unpredictable(root.is_child(), root.place(), 0)
+}
+
+/// Where the slot of an address stands whose block begins there; outside if the block or the words
+/// that stand behind any block do, as in [`slot_under`].
+#[inline(always)]
+fn place_in(processor: impl Processor, nodes: &[u32], block: usize, address: u32) -> usize {
+    let starts = nodes.get(block..block + BLOCK_WORDS).and_then(|block| block.first_chunk());
+    let Some(starts) = starts else { return usize::MAX };
+    block + START_WORDS + ones_before(processor, *starts, address) as usize
+}
+
+/// How many runs of a block start before the cell of an address or at it, the first one left out.
+#[inline(always)]
+fn ones_before(processor: impl Processor, [low, high]: [u32; START_WORDS], address: u32) -> u32 {
+    let starts = u64::from(low) | u64::from(high) << 32;
+    processor.ones(starts << (63 - (address >> 8 & 63)))
+}
+
+impl Ipv4Table {
     /// The answers' slots for at most [`LANES`] addresses, in stages. Each stage prefetches what
     /// the next one reads, for all lanes, so that the waits overlap. What a slot leads to is
     /// prefetched as soon as the slot is known.
@@ -203,142 +236,26 @@ impl Ipv4Table {
     }
 }
 
-#[inline(always)]
-fn root_of(address: u32) -> usize {
-    (address >> 14) as usize
-}
-
-#[inline(always)]
-fn cell_of(address: u32) -> usize {
-    (address >> 8) as usize
-}
-
-/// The slot of an address whose root is this one. As many words are checked at once as any count
-/// of ones, which has eight bits at most, may lead to.
-#[inline(always)]
-fn slot_under(processor: impl Processor, nodes: &[u32], root: Slot, address: u32) -> Slot {
-    let block = block_of(root);
-    let block = nodes.get(block..block + BLOCK_WORDS).and_then(|block| block.first_chunk());
-    let Some([low, high, slots @ ..]): Option<&[u32; BLOCK_WORDS]> = block else {
-        return if root.is_child() { Slot::NOTHING } else { root };
-    };
-    let ones = ones_before(processor, [*low, *high], address) as u8;
-    let slot = slots.get(usize::from(ones)).copied().unwrap_or(NO_SLOT);
-    select_unpredictable(root.is_child(), Slot(slot), root)
-}
-
-/// Where the block of a root begins; the first one for roots that are answers.
-#[inline(always)]
-fn block_of(root: Slot) -> usize {
-    select_unpredictable(root.is_child(), root.place(), 0)
-}
-
-/// Where the slot of an address stands whose block begins there; outside if the block or the words
-/// that stand behind any block do, as in [`slot_under`].
-#[inline(always)]
-fn place_in(processor: impl Processor, nodes: &[u32], block: usize, address: u32) -> usize {
-    let starts = nodes.get(block..block + BLOCK_WORDS).and_then(|block| block.first_chunk());
-    let Some(starts) = starts else { return usize::MAX };
-    block + START_WORDS + ones_before(processor, *starts, address) as usize
-}
-
-/// How many runs of a block start before the cell of an address or at it, the first one left out.
-#[inline(always)]
-fn ones_before(processor: impl Processor, [low, high]: [u32; START_WORDS], address: u32) -> u32 {
-    let starts = u64::from(low) | u64::from(high) << 32;
-    processor.ones(starts << (63 - (address >> 8 & 63)))
-}
-
-/// The compact first table while it is built.
-#[derive(Default)]
-pub(super) struct Blocks {
-    roots: Vec<u32>,
-    /// The cells of the open block that are known, which of them start a run, and the runs' slots.
-    cells: usize,
-    starts: u64,
-    slots: Vec<u32>,
-}
-
-impl FirstTable for Blocks {
-    const BITS: u32 = FIRST_BITS;
-
-    fn append(&mut self, pool: &mut NodePool, cells: u128, slot: Slot) -> Option<()> {
-        let mut left = cells as usize;
-        while left > 0 {
-            if self.slots.last() != Some(&slot.0) {
-                self.starts |= u64::from(self.cells > 0) << self.cells;
-                self.slots.push(slot.0);
-            }
-            let taken = left.min(BLOCK_CELLS - self.cells);
-            self.cells += taken;
-            left -= taken;
-            if self.cells == BLOCK_CELLS {
-                let root = self.close(pool)?;
-                // Whole blocks of the same slot follow as often as they fit.
-                let more = left / BLOCK_CELLS;
-                left %= BLOCK_CELLS;
-                self.roots.push(root);
-                if more > 0 {
-                    let same = root_for(pool, 0, &[slot.0])?;
-                    self.roots.extend(std::iter::repeat_n(same, more));
-                }
-            }
-        }
-        Some(())
+impl Ipv4Table {
+    /// The tables found in an image: roots or cells, nodes; `None` if they have no possible sizes.
+    pub(super) fn from_sections(image: &Image, places: &[Range<usize>; 2]) -> Option<Self> {
+        let [first, nodes] = places.clone();
+        let (first, nodes) = (image.section::<u32>(first)?, image.section(nodes)?);
+        let form = match first.len() {
+            0 | ROOTS => IndexForm::Compact,
+            CELLS => IndexForm::Fast,
+            _ => return None,
+        };
+        Some(Ipv4Table { first, nodes, form })
     }
-}
 
-impl Blocks {
-    /// Writes the open block, which is full, and begins the next one.
-    fn close(&mut self, pool: &mut NodePool) -> Option<u32> {
-        let root = root_for(pool, self.starts, &self.slots)?;
-        self.slots.clear();
-        (self.cells, self.starts) = (0, 0);
-        Some(root)
+    /// The bytes of the sections, in the order of [`from_sections`](Self::from_sections).
+    pub(super) fn sections(&self) -> [&[u8]; 2] {
+        [bytes_of(&self.first), bytes_of(&self.nodes)]
     }
-}
 
-/// The root for these runs.
-fn root_for(pool: &mut NodePool, starts: u64, slots: &[u32]) -> Option<u32> {
-    if let [slot] = slots
-        && !Slot(*slot).is_child()
-    {
-        return Some(*slot);
-    }
-    let starts = [starts as u32, (starts >> 32) as u32];
-    let place = pool.add_words(&[&starts, slots].concat())?;
-    Some(Slot::child(place, 1)?.0)
-}
-
-/// The fast first table while it is built.
-#[derive(Default)]
-pub(super) struct Cells(Vec<u32>);
-
-impl FirstTable for Cells {
-    const BITS: u32 = FIRST_BITS;
-
-    fn append(&mut self, _: &mut NodePool, cells: u128, slot: Slot) -> Option<()> {
-        if self.0.is_empty() {
-            self.0.reserve_exact(CELLS);
-        }
-        self.0.extend(std::iter::repeat_n(slot.0, cells as usize));
-        Some(())
-    }
-}
-
-/// The items of the sections: roots or cells, nodes.
-pub(super) type Tables = (Vec<u32>, Vec<u32>);
-
-impl Flat<Blocks> {
-    /// The sections' items.
-    pub(super) fn into_tables(self) -> Tables {
-        (self.first.roots, self.nodes)
-    }
-}
-
-impl Flat<Cells> {
-    /// The sections' items.
-    pub(super) fn into_tables(self) -> Tables {
-        (self.first.0, self.nodes)
+    /// Which form the first table has; an empty one counts as compact.
+    pub(super) fn form(&self) -> IndexForm {
+        self.form
     }
 }
