@@ -3,9 +3,7 @@
 //! For: permissions of the user who writes rules. Not for: resolving these names (`places`,
 //! `sources`).
 
-use whered_rules::{
-    Condition, Format, Predicate, ReadOptions, RulesError, Ruleset, Subject, Test,
-};
+use whered_rules::{Condition, Format, Predicate, ReadOptions, RulesError, Ruleset, Subject, Test};
 
 use super::command_rules;
 
