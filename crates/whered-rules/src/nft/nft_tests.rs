@@ -277,6 +277,18 @@ fn nft_takes_what_is_written_and_lists_the_same_rules() {
 }
 
 #[test]
+fn icmpv6_is_written_where_rules_are_about_both_families() {
+    let rules = "chain a policy accept {\n icmp 8 drop\n icmpv6 1 drop\n}\n";
+    let text = write(&text::read("f", rules).expect("a good file")).expect("nft can say that");
+    for line in [
+        "meta l4proto { 1 } icmp type { 8 } drop",
+        "meta nfproto ipv6 meta l4proto { 58 } icmpv6 type { 1 } drop",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}
+
+#[test]
 fn sets_are_written_for_each_family() {
     let rules = "set s { 10.0.0.0/8 2001:db8::/32 }\nchain a policy drop {\n not src @s accept\n dst @t drop\n}\n";
     let ruleset = text::read("f", rules).expect("a good file");

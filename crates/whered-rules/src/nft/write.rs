@@ -153,7 +153,7 @@ fn rule_lines(ruleset: &Ruleset, rule: &Rule) -> Result<Vec<String>, Cannot> {
     let splits = rule.conditions.iter().any(|condition| {
         matches!(
             condition.test,
-            Test::Address(..) | Test::Set(..) | Test::Dscp(_) | Test::Family(_)
+            Test::Address(..) | Test::Set(..) | Test::Dscp(_) | Test::Family(_) | Test::Icmpv6(_)
         )
     });
     let mut lines = Vec::new();
