@@ -344,4 +344,4 @@ fmt: ## format the Rust sources
 .PHONY: clean
 clean: ## remove what was built, and .venv; ./data stays
 	cargo clean
-	rm -rf $(VENV) fuzz/target
+	rm -rf $(VENV) fuzz/target bench/versus/target
