@@ -13,8 +13,8 @@ pub(super) struct BoundingBox {
     y: Extent,
 }
 
-/// A range of coordinates. Half of the range of `i32` is added to `start` and subtracted from `width`:
-/// the test then compares signed numbers, which SSE2 does for four at once.
+/// A range of coordinates. Half of the range of `i32` is added to `start` and subtracted from
+/// `width`: the test then compares signed numbers, which SSE2 does for four at once.
 #[derive(Clone, Copy, Debug, Default)]
 struct Extent {
     start: i32,
@@ -34,8 +34,8 @@ impl Extent {
 }
 
 impl BoundingBox {
-    /// The box around a center: each coordinate has its center and its reach to both sides. A reach of
-    /// `1 << 31` contains every number.
+    /// The box around a center: each coordinate has its center and its reach to both sides. A reach
+    /// of `1 << 31` contains every number.
     #[inline]
     pub(super) fn new(x: (i32, u32), y: (i32, u32)) -> BoundingBox {
         BoundingBox { x: Extent::centered(x), y: Extent::centered(y) }
