@@ -1,8 +1,9 @@
-//! A compiled ruleset whose rules come and go while packets are matched.
+//! A compiled ruleset whose rules come and go while packets are matched: chains, rule numbers and
+//! counters. Below it, `classify::Live` keeps one family's compiled base and overlay.
 //!
 //! For: [`LiveRules`], one immutable state; a change makes the next one in microseconds, and
 //! readers keep theirs. Not for: sharing it among threads (the owner swaps a pointer), nor for
-//! which change is allowed and where a rule stands (`Draft`, the truth that this follows).
+//! which change is allowed and where a rule stands (`model::edit`, the authoritative ruleset).
 //!
 //! ```text
 //! written   the ruleset that was compiled, with the numbers of its rules
@@ -12,7 +13,7 @@
 //! ```
 //!
 //! What a rule of the entry chain becomes does not depend on its neighbours: whatever goes on
-//! before it, every packet that no rule has decided asks it. So taking one out buries its own
+//! before it, every packet that no rule has decided asks it. So taking one out deletes its own
 //! entries (those of chains that it calls, too), and putting one in adds entries before its
 //! neighbour's. In a chain that is called, a rule has entries for each call, and `return` changes
 //! those of the rules behind it: there, and where a rule asks for something that has no number yet,

@@ -12,9 +12,9 @@
 //! memory ([`Database::join`]), so that everything behind knows only one.
 //!
 //! Invariants: what was loaded was verified whole; a [`NamedDatabase`] never changes, only its
-//! status does. [`NamedDatabase::lookup`] and [`NamedDatabase::field`] are the only ways from an
-//! address to an answer, so that an index has one place to stand in; users' questions come by
-//! [`NamedDatabase::answer`].
+//! status does. [`NamedDatabase::lookup`] and [`NamedDatabase::field`] are the only ways from a
+//! single address to an answer, so that one place decides whether an index is used. Requests of
+//! users come by [`NamedDatabase::answer`]; batches take the index itself.
 
 mod access;
 mod file;

@@ -32,7 +32,7 @@
 //! | `apply_bulk` | each leaf that changes is read and written once, on several threads |
 //! | `rank`, `iter_from_rank` | up to 128 additions on each of three levels |
 //! | `iter*` | two jumps, then constant for each entry |
-//! | `search` | a walk for each box, then the entries of the boxes |
+//! | `search` | a quadtree walk along the leaves; quads outside the shape are skipped |
 //! | `freeze`, `memory_bytes` | constant |
 //! | `pages` | a walk to a leaf, then a counted reference for each leaf |
 

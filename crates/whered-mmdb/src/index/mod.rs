@@ -20,7 +20,7 @@
 //! was built from. The caller that loads an index from a file gives the database, whose checksum is
 //! compared.
 //!
-//! Concurrency: immutable; any number of readers. Cost: a lookup one to three cache lines in IPv4,
+//! Concurrency: immutable; any number of readers. Cost: a lookup one to five cache lines in IPv4,
 //! six to nine in IPv6, most of them near; a row one more, and one for each text of it, of which
 //! those that many rows share are near. Nothing is allocated.
 

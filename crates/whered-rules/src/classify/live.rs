@@ -1,4 +1,4 @@
-//! A compiled ruleset with the changes since: rules inserted and deleted, visible at once.
+//! The compiled rules of one address family, and the rules inserted and deleted since.
 //!
 //! For: [`Live`], an immutable snapshot; a change makes the next one, and readers keep theirs. Not
 //! for: sharing it among threads (the owner swaps a pointer), nor for compiling in the

@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! addresses ─┬─ a socket each ─ thread whered-dns-0 ─ batch of 32 ─┐
-//!            ├─ a socket each ─ thread whered-dns-1 ─ ...          ├─> Answerer: one generation a batch
-//!            └─ listeners ───── thread whered-dns-tcp ─────────────┘        └─> whered_dns::answer
+//!            ├─ a socket each ─ thread whered-dns-1 ─ ...          ├─> Answerer: one generation
+//!            └─ listeners ───── thread whered-dns-tcp ─────────────┘    a batch
+//!                                             UDP: whered_dns::answer_batch    TCP: whered_dns::answer
 //! ```
 //!
 //! At the same time: every UDP thread has its own socket of each shared port, its own buffers and
