@@ -1,7 +1,7 @@
 # Everything that people and CI do with this repository: `make help` lists it.
 #
 #   make quick       what is typed often: the packages that changed
-#   make test        before a commit: everything that finds most faults, in minutes
+#   make test        before a commit: everything that finds most faults; cold half an hour
 #   make ci          before a merge: `make test` and the rest; .ci/run and .github run it
 #   make test-slow   before a release, or after a change of what it tests
 #
