@@ -163,15 +163,21 @@ fn no_block(path: &str, line: usize, mark: &Mark) -> Finding {
     }
 }
 
+/// What a comment says of the block below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Mark {
+pub(super) enum Mark {
+    /// It is run, maybe next to a server.
     Example(Option<Server>),
+    /// It is not run.
     NotRun,
+    /// It is a file of this name.
     File(String),
+    /// A mistake.
     Unknown,
 }
 
-fn read_mark(line: &str) -> Option<Mark> {
+/// The mark of a line; `None` for a line without one.
+pub(super) fn read_mark(line: &str) -> Option<Mark> {
     let comment = line.trim().strip_prefix("<!--")?.strip_suffix("-->")?.trim();
     let (word, argument) = match comment.split_once(':') {
         Some((word, argument)) => (word.trim_end(), Some(argument.trim())),
@@ -202,16 +208,17 @@ fn expected_after(lines: &[&str], after: usize) -> Option<Expected> {
 }
 
 /// A fenced block: `lines[start]` opens it, `lines[after]` is the first line behind it.
-struct Block<'a> {
+pub(super) struct Block<'a> {
     language: &'a str,
     start: usize,
-    after: usize,
+    pub(super) after: usize,
     indentation: usize,
     is_closed: bool,
 }
 
 impl<'a> Block<'a> {
-    fn starting_at(lines: &[&'a str], start: usize) -> Option<Block<'a>> {
+    /// The block that a line opens; `None` for a line that is no fence.
+    pub(super) fn starting_at(lines: &[&'a str], start: usize) -> Option<Block<'a>> {
         let line = lines.get(start)?;
         let fence = line.trim_start();
         let fence_length = fence.len() - fence.trim_start_matches('`').len();

@@ -14,7 +14,8 @@
 //! ```
 //!
 //! Each block of `sh`, `console` and `toml` has a mark, which `cargo xtask tidy` checks. A TOML
-//! file that no example uses is run through `whered check`.
+//! file that no example uses is run through `whered check`. Readers do not see the marks: the text
+//! names each file and starts each server, which [`visible`] checks.
 //!
 //! Each script runs as `bash -euo pipefail` in a fresh folder that has the repository's folders, as
 //! the root of a clone has, with the folder of the built `whered` first in PATH (`WHERED_BIN_DIR`,
@@ -30,6 +31,7 @@ mod demo_server;
 mod extract;
 mod ports;
 mod shell;
+mod visible;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -72,7 +74,9 @@ pub(crate) fn run(repository: &Repository, documents: &[&str]) -> Result<Vec<Fin
 pub(crate) fn check(repository: &Repository) -> Result<Vec<Finding>, ChoreError> {
     let mut findings = Vec::new();
     for path in documents(repository.paths()) {
-        findings.extend(extract::extract(path, &repository.read(path)?).findings);
+        let text = repository.read(path)?;
+        findings.extend(extract::extract(path, &text).findings);
+        findings.extend(visible::check(path, &text));
     }
     Ok(findings)
 }
