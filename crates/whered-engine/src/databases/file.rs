@@ -71,7 +71,7 @@ impl fmt::Display for FileState {
 /// # Errors
 /// The file cannot be read or is no database: one line with the place.
 pub fn open_database_file(path: &Path, mode: AccessMode) -> Result<Database, EngineError> {
-    let opened = Opened::new(path).and_then(|opened| opened.database(mode));
+    let opened = OpenedFile::new(path).and_then(|opened| opened.database(mode));
     opened.map_err(|fault| EngineError::new(format!("{}: {}", path.display(), fault.0)))
 }
 
@@ -92,7 +92,7 @@ pub fn read_database_file(path: &Path) -> Result<Database, EngineError> {
 /// # Errors
 /// The file cannot be read or is no index of this database: one line with the place.
 pub fn open_index_file(path: &Path, database: &Database) -> Result<DatabaseIndex, EngineError> {
-    let index = Opened::new(path).and_then(|opened| {
+    let index = OpenedFile::new(path).and_then(|opened| {
         let bytes = opened.map()?;
         Ok(DatabaseIndex::from_bytes(Arc::new(bytes), database)?)
     });
@@ -150,7 +150,7 @@ pub(super) fn open_verified(
         file,
         is_changing,
     };
-    let opened = Opened::new(path).map_err(|fault| failure(fault, None, false))?;
+    let opened = OpenedFile::new(path).map_err(|fault| failure(fault, None, false))?;
     let state = opened.state;
     let verified = opened.verified(mode, index);
     // Another file under this name is not asked about here: this one was whole, and the watcher
@@ -186,16 +186,16 @@ impl From<MmdbError> for Fault {
 }
 
 /// An open file and its state at that moment.
-struct Opened {
+struct OpenedFile {
     file: File,
     state: FileState,
 }
 
-impl Opened {
-    fn new(path: &Path) -> Result<Opened, Fault> {
+impl OpenedFile {
+    fn new(path: &Path) -> Result<OpenedFile, Fault> {
         let file = open_regular(path)?;
         let state = FileState::from_metadata(&file.metadata()?);
-        Ok(Opened { file, state })
+        Ok(OpenedFile { file, state })
     }
 
     /// The database as the mode wants it, nothing verified.
@@ -221,13 +221,13 @@ impl Opened {
             AccessMode::Stream => Resident::Nothing,
             AccessMode::Tree => Resident::Tree,
         };
-        let Opened { file, state } = self;
+        let OpenedFile { file, state } = self;
         let reader = OpenFile { file, size_bytes: state.size_bytes };
         Ok(Database::from_reader(reader, resident)?)
     }
 
-    /// As [`Opened::database`], verified whole; a database on a reader reads itself into memory for
-    /// that.
+    /// As [`OpenedFile::database`], verified whole; a database on a reader reads itself into memory
+    /// for that.
     ///
     /// An index is built at the same time on another thread, since both take about as long; if
     /// the file is broken, the verifier says better where.

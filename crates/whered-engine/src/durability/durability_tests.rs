@@ -12,7 +12,7 @@ use whered_store::{Journal, JournalOptions, SimulatedDisk, Storage};
 
 use super::open::{Parts, open};
 use super::save::Sizes;
-use super::snapshot::{Saved, make};
+use super::snapshot::{SnapshotParts, make};
 use crate::clock::Clock;
 use crate::error::EngineError;
 use crate::feeds::state::States;
@@ -286,7 +286,7 @@ impl World {
         &self,
         between: &mut dyn FnMut() -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
-        let parts = Saved {
+        let parts = SnapshotParts {
             keyspace: &self.keyspace,
             prefix_sets: &self.prefix_sets,
             changes: &|| self.changes.clone(),

@@ -41,20 +41,20 @@ const POINTS_PER_THREAD: usize = 50_000;
 pub(crate) type Setting = (u16, Vec<u8>);
 
 /// Where a record was found: block and place within it.
-type Place = (usize, usize);
+type RecordPosition = (usize, usize);
 
 /// What one thread has put aside.
 #[derive(Default)]
-struct Aside {
-    settings: Vec<(Place, Setting)>,
-    records: Vec<(Place, Named)>,
+struct ThreadResult {
+    settings: Vec<(RecordPosition, Setting)>,
+    records: Vec<(RecordPosition, Named)>,
     points: HashMap<u32, PointsLoader>,
     scores: HashMap<u32, Vec<(usize, Vec<u8>)>>,
     feeds: Vec<usize>,
 }
 
 /// What is the caller's to apply, in the order of the snapshot.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedSnapshot {
     pub(crate) settings: Vec<Setting>,
     /// Blocks of feeds, which are still to be read.
     pub(crate) feeds: Vec<usize>,
@@ -83,14 +83,14 @@ pub(crate) fn load(
     reader: &SnapshotReader,
     keyspace: &Keyspace,
     progress: &(dyn Fn(u64, u64) + Sync),
-) -> Result<Loaded, EngineError> {
+) -> Result<LoadedSnapshot, EngineError> {
     let threads = threads();
     let blocks = reader.blocks();
     let total_bytes: u64 = blocks.iter().map(|block| block.length_bytes).sum();
     let (next, done_bytes) = (AtomicUsize::new(0), AtomicU64::new(0));
     let failed: Mutex<Option<(usize, EngineError)>> = Mutex::new(None);
     let work = || {
-        let mut aside = Aside::default();
+        let mut aside = ThreadResult::default();
         let mut words = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
@@ -110,7 +110,7 @@ pub(crate) fn load(
             progress(before + block.length_bytes, total_bytes);
         }
     };
-    let mut asides: Vec<Aside> = std::thread::scope(|scope| {
+    let mut asides: Vec<ThreadResult> = std::thread::scope(|scope| {
         // Where the system gives no more threads, those that are there do it all.
         let begin = |_| std::thread::Builder::new().spawn_scoped(scope, work).ok();
         let others: Vec<_> = (1..threads).map_while(begin).collect();
@@ -138,7 +138,7 @@ fn take_block(
     index: usize,
     words: &mut Vec<u64>,
     keyspace: &Keyspace,
-    aside: &mut Aside,
+    aside: &mut ThreadResult,
 ) -> Result<(), EngineError> {
     let kind = reader.blocks()[index].kind;
     if matches!(kind, FEED_KIND..=FEED_ROWS_KIND | COLD_KIND) {
@@ -160,7 +160,7 @@ fn take_block(
     .map_err(wrong)
 }
 
-impl Aside {
+impl ThreadResult {
     fn take_record(
         &mut self,
         index: usize,
@@ -209,7 +209,7 @@ impl Aside {
         Ok(())
     }
 
-    fn join(&mut self, other: Aside) {
+    fn join(&mut self, other: ThreadResult) {
         self.settings.extend(other.settings);
         self.records.extend(other.records);
         self.feeds.extend(other.feeds);
@@ -222,7 +222,11 @@ impl Aside {
     }
 
     /// Makes values of the items, and puts or keeps everything.
-    fn finish(mut self, keyspace: &Keyspace, threads: usize) -> Result<Loaded, EngineError> {
+    fn finish(
+        mut self,
+        keyspace: &Keyspace,
+        threads: usize,
+    ) -> Result<LoadedSnapshot, EngineError> {
         // Images of one key have to stand in the order of their operations.
         self.records.sort_by_key(|(place, _)| *place);
         for (_, named) in std::mem::take(&mut self.records) {
@@ -256,7 +260,7 @@ impl Aside {
         }
         self.settings.sort_by_key(|(place, _)| *place);
         self.feeds.sort_unstable();
-        Ok(Loaded {
+        Ok(LoadedSnapshot {
             settings: self.settings.into_iter().map(|(_, setting)| setting).collect(),
             feeds: self.feeds,
         })

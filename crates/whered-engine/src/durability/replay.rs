@@ -51,8 +51,8 @@ pub(crate) struct Replay<'scope, 'env> {
     feeds: &'env States,
     scope: &'scope Scope<'scope, 'env>,
     /// Applies what was collected before, while more is collected.
-    applying: Option<ScopedJoinHandle<'scope, Vec<Taken>>>,
-    pending: Vec<Pending>,
+    applying: Option<ScopedJoinHandle<'scope, Vec<TakenChanges>>>,
+    pending: Vec<PendingChanges>,
     /// The one that the last operation was about: most are about the same.
     last: usize,
     /// Where each key's is.
@@ -70,7 +70,7 @@ pub(crate) struct Replay<'scope, 'env> {
 
 /// Changes of one collection, in order.
 #[derive(Debug)]
-struct Pending {
+struct PendingChanges {
     number: u8,
     key: Box<[u8]>,
     batch: ChangeBatch,
@@ -81,14 +81,14 @@ struct Pending {
     removals: usize,
 }
 
-impl Pending {
+impl PendingChanges {
     fn is_of(&self, number: u8, key: &[u8]) -> bool {
         self.number == number && *self.key == *key
     }
 
     /// What is collected, if there is anything; the key stays known, and how many members it has
     /// at least. The keyspace must not be changing.
-    fn take(&mut self, place: usize, keyspace: &Keyspace) -> Option<Taken> {
+    fn take(&mut self, place: usize, keyspace: &Keyspace) -> Option<TakenChanges> {
         self.len_before = keyspace.members_len(self.number, &self.key);
         if self.batch.is_empty() {
             return None;
@@ -97,13 +97,13 @@ impl Pending {
         let empty = self.spare.take();
         let empty = empty.unwrap_or_else(|| keyspace.change_batch(self.number, &self.key));
         let batch = std::mem::replace(&mut self.batch, empty);
-        Some(Taken { place, number: self.number, key: self.key.clone(), batch })
+        Some(TakenChanges { place, number: self.number, key: self.key.clone(), batch })
     }
 }
 
-/// Changes that are being applied, and the place of the [`Pending`] that they come from.
+/// Changes that are being applied, and the place of the [`PendingChanges`] that they come from.
 #[derive(Debug)]
-struct Taken {
+struct TakenChanges {
     place: usize,
     number: u8,
     key: Box<[u8]>,
@@ -223,7 +223,7 @@ impl<'scope, 'env> Replay<'scope, 'env> {
     }
 
     #[inline]
-    fn pending_of(&mut self, number: u8, key: &[u8]) -> &mut Pending {
+    fn pending_of(&mut self, number: u8, key: &[u8]) -> &mut PendingChanges {
         if !self.pending.get(self.last).is_some_and(|pending| pending.is_of(number, key)) {
             self.last = self.place_of(number, key);
         }
@@ -240,7 +240,7 @@ impl<'scope, 'env> Replay<'scope, 'env> {
         self.places.insert((number, key.clone()), place);
         let batch = self.keyspace.change_batch(number, &key);
         let (spare, removals) = (None, 0);
-        self.pending.push(Pending { number, key, batch, spare, len_before, removals });
+        self.pending.push(PendingChanges { number, key, batch, spare, len_before, removals });
         place
     }
 
@@ -265,13 +265,13 @@ impl<'scope, 'env> Replay<'scope, 'env> {
         // The keys stay known: how many members they have cannot be asked while they change.
         let keyspace = self.keyspace;
         let pending = self.pending.iter_mut().enumerate();
-        let mut batches: Vec<Taken> =
+        let mut batches: Vec<TakenChanges> =
             pending.filter_map(|(place, pending)| pending.take(place, keyspace)).collect();
         let members = self.pending.iter().map(|pending| pending.len_before).sum();
         self.pending_max = self.max_for(members);
         let threads = self.threads;
         self.applying = Some(self.scope.spawn(move || {
-            for Taken { number, key, batch, .. } in &mut batches {
+            for TakenChanges { number, key, batch, .. } in &mut batches {
                 keyspace.replay_pending(*number, key, batch, threads);
             }
             batches
@@ -292,7 +292,7 @@ impl<'scope, 'env> Replay<'scope, 'env> {
         (self.pending_len, self.pending_bytes) = (0, 0);
         self.pending_max = self.pending_min;
         self.places.clear();
-        for Pending { number, key, mut batch, .. } in self.pending.drain(..) {
+        for PendingChanges { number, key, mut batch, .. } in self.pending.drain(..) {
             if !batch.is_empty() {
                 self.keyspace.replay_pending(number, &key, &mut batch, self.threads);
             }
@@ -303,7 +303,7 @@ impl<'scope, 'env> Replay<'scope, 'env> {
     fn wait(&mut self) {
         let Some(applying) = self.applying.take() else { return };
         let applied = applying.join().unwrap_or_else(|panic| resume_unwind(panic));
-        for Taken { place, batch, .. } in applied {
+        for TakenChanges { place, batch, .. } in applied {
             self.pending[place].spare = Some(batch);
         }
     }

@@ -29,7 +29,7 @@ use crate::prefix_sets::PrefixSets;
 const KEPT: usize = 2;
 
 /// What a snapshot is made of.
-pub(crate) struct Saved<'a> {
+pub(crate) struct SnapshotParts<'a> {
     pub(crate) keyspace: &'a Keyspace,
     pub(crate) prefix_sets: &'a PrefixSets,
     pub(crate) changes: &'a dyn Fn() -> Changes,
@@ -38,7 +38,7 @@ pub(crate) struct Saved<'a> {
 }
 
 /// What has become of it.
-pub(crate) struct Made {
+pub(crate) struct SnapshotResult {
     pub(crate) report: SnapshotReport,
     /// Nothing was written since the last one, which is left as it is.
     pub(crate) is_new: bool,
@@ -51,11 +51,11 @@ pub(crate) struct Made {
 pub(crate) fn make(
     storage: &Arc<dyn Storage>,
     journal: &Journal,
-    saved: &Saved<'_>,
+    saved: &SnapshotParts<'_>,
     sizes: Sizes,
     before_block: &mut dyn FnMut(usize) -> Result<(), EngineError>,
-) -> Result<Made, EngineError> {
-    let Saved { keyspace, prefix_sets, changes, feeds, log } = saved;
+) -> Result<SnapshotResult, EngineError> {
+    let SnapshotParts { keyspace, prefix_sets, changes, feeds, log } = saved;
     let start_sequence = keyspace.begin_saving(|| log.last_sequence());
     let mut report = SnapshotReport {
         start_sequence,
@@ -66,7 +66,7 @@ pub(crate) fn make(
         Ok(writer) => writer,
         Err(error) if error.is_existing() => {
             keyspace.abandon_saving();
-            return Ok(Made { report, is_new: false });
+            return Ok(SnapshotResult { report, is_new: false });
         }
         Err(error) => return Err(error.into()),
     };
@@ -92,5 +92,5 @@ pub(crate) fn make(
     }
     feeds.residency.sweep()?;
     (report.keys, report.bytes) = (keys, info.data_size_bytes);
-    Ok(Made { report, is_new: true })
+    Ok(SnapshotResult { report, is_new: true })
 }

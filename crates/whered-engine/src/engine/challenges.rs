@@ -44,7 +44,7 @@ impl Engine {
         let owner_text = owner.to_string();
         let operation =
             Operation::SetChallenge { owner: owner_text.as_str().into(), token, expires_at_millis };
-        let (_passage, room) = self.log.enter(operation.size_bytes())?;
+        let (_guard, room) = self.log.enter(operation.size_bytes())?;
         let mut control = self.control();
         control.changes.challenges.forget(self.now_millis());
         let mut next = control.changes.challenges.clone();
@@ -76,7 +76,7 @@ impl Engine {
         let owner = owner(name)?;
         let owner_text = owner.to_string();
         let operation = Operation::RemoveChallenge { owner: owner_text.into(), token };
-        let (_passage, room) = self.log.enter(operation.size_bytes())?;
+        let (_guard, room) = self.log.enter(operation.size_bytes())?;
         let mut control = self.control();
         control.changes.challenges.forget(self.now_millis());
         let removed = control.changes.challenges.remove(&owner, token);

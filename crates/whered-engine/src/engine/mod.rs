@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! mod       open ─► Engine: generation, keyspace, sets, feeds, log ─► close
-//! disk      the data directory and its lock        reader    the generation for many single queries
+//! disk      the data directory and its lock        reader    the generation for single queries
 //! reload    all files, one database, one ruleset   zones     one zone
 //! sites, rules, challenges   changes by command    snapshot  snapshots and backups
 //! batches   a feed's batches                       explain   the reasons for an answer
@@ -42,7 +42,7 @@ use crate::feeds::state::States;
 use crate::feeds::{self, Feeds};
 use crate::generation::Generation;
 use crate::generation::changes::Changes;
-use crate::generation::setup::{Loaded, Setup};
+use crate::generation::setup::{LoadedFiles, Setup};
 use crate::journal::log::{Durability, Log, Ticket};
 use crate::keyspace::Keyspace;
 use crate::prefix_sets::PrefixSets;
@@ -155,7 +155,7 @@ impl Engine {
     /// journal is damaged, or a file of the setup is missing or wrong.
     pub fn open(mut options: EngineOptions) -> Result<(Arc<Engine>, OpenReport), EngineError> {
         // Files come first: a mistake in one must not leave a new, empty directory behind.
-        let loaded = Loaded::read(&options.setup, None)?;
+        let loaded = LoadedFiles::read(&options.setup, None)?;
         for feed in &options.setup.feeds {
             feed.check().map_err(EngineError::new)?;
         }
@@ -169,7 +169,7 @@ impl Engine {
     /// As [`Engine::open`], when the files of the setup are read and the data directory is held.
     pub(crate) fn open_on(
         options: EngineOptions,
-        loaded: Loaded,
+        loaded: LoadedFiles,
         disk: Option<Disk>,
     ) -> Result<(Arc<Engine>, OpenReport), EngineError> {
         let mut changes = Changes::default();

@@ -13,7 +13,7 @@ use super::Engine;
 use crate::databases::{NamedDatabase, ReloadFailure};
 use crate::error::EngineError;
 use crate::generation::Generation;
-use crate::generation::setup::{self, Loaded, Setup};
+use crate::generation::setup::{self, LoadedFiles, Setup};
 use crate::rulesets::NamedRuleset;
 use crate::sync::lock;
 
@@ -36,7 +36,7 @@ impl Engine {
     /// # Errors
     /// The first fault, with its place; the old generation serves on.
     pub fn reload(&self, setup: Setup) -> Result<ReloadReport, EngineError> {
-        let loaded = Loaded::read(&setup, Some(&*self.generation()))?;
+        let loaded = LoadedFiles::read(&setup, Some(&*self.generation()))?;
         let zone_includes = loaded.zone_includes.clone();
         let mut control = self.control();
         let current = self.generation();

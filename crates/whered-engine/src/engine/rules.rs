@@ -81,7 +81,7 @@ impl Engine {
         };
         let mut named = compile(&generation)?;
         // Compiling takes long: a transaction need not wait for it.
-        let (_passage, room) = self.log.enter(operation.size_bytes())?;
+        let (_guard, room) = self.log.enter(operation.size_bytes())?;
         let mut control = self.control();
         check_is_free(&control, name)?;
         let current = self.generation();
@@ -101,7 +101,7 @@ impl Engine {
     /// `NoSuch`; `Refused` for one of the configuration. As for other writes besides.
     pub fn unset_rules(&self, name: &str) -> Result<Written<()>, WriteError> {
         let operation = Operation::UnsetRules { ruleset: name };
-        let (_passage, room) = self.log.enter(operation.size_bytes())?;
+        let (_guard, room) = self.log.enter(operation.size_bytes())?;
         let mut control = self.control();
         let is_kept = control.changes.rules.remove(name);
         if !is_kept {
@@ -179,7 +179,7 @@ impl Engine {
         size_bytes: usize,
         edit: impl FnOnce(&mut Draft) -> Result<Edit<'a, T>, WriteError>,
     ) -> Result<Written<T>, WriteError> {
-        let (_passage, room) = self.log.enter(size_bytes)?;
+        let (_guard, room) = self.log.enter(size_bytes)?;
         let mut control = self.control();
         check_is_free(&control, name)?;
         let options = control.rules_options();

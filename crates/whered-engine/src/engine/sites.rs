@@ -60,7 +60,7 @@ impl Engine {
         pool: &str,
         operation: &Operation<'_>,
     ) -> Result<Written<isize>, WriteError> {
-        let (_passage, room) = self.log.enter(operation.size_bytes())?;
+        let (_guard, room) = self.log.enter(operation.size_bytes())?;
         let mut control = self.control();
         control.changes.sites.check(operation, &control.setup.pools)?;
         let mut changes = control.changes.sites.clone();

@@ -17,7 +17,7 @@ use whered_store::{
 
 use super::{Disk, Engine};
 use crate::durability::save::Sizes;
-use crate::durability::snapshot::{Saved, make};
+use crate::durability::snapshot::{SnapshotParts, make};
 use crate::durability::{SnapshotReport, SnapshotStatus};
 use crate::error::EngineError;
 
@@ -179,7 +179,7 @@ impl Engine {
                 false => Ok(()),
             }
         };
-        let parts = Saved {
+        let parts = SnapshotParts {
             keyspace: &self.keyspace,
             prefix_sets: &self.prefix_sets,
             changes: &|| self.control().changes.clone(),

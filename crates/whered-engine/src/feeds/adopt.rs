@@ -80,7 +80,7 @@ impl Feed {
         let refused = |error: crate::error::WriteError| StepError(error.to_string());
         let room = self.log.reserve(entry.len()).map_err(refused)?;
         let batch = head.batch;
-        let ticket = stores.keyspace.passing(|| {
+        let ticket = stores.keyspace.with_gate(|| {
             self.keep_adopted(head, &entry[tables_at..]);
             room.append_encoded(BATCH_KIND, &entry)
         });

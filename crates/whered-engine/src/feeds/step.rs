@@ -37,7 +37,7 @@ use super::source::FeedInput;
 use super::{Feed, StepError, StepReport, Stores};
 use crate::clock;
 use crate::error::WriteError;
-use crate::journal::log::{Room, Ticket};
+use crate::journal::log::{EntryReservation, Ticket};
 use crate::journal::operation::Operation;
 use crate::sync::lock;
 use crate::tables::rows::Store;
@@ -345,7 +345,7 @@ impl Feed {
         if let Err(error) = quarantine.write(&made.refused) {
             *lock(&self.counters.last_error) = Some(format!("the quarantine file: {error}"));
         }
-        let apply = |room: Room<'_>| {
+        let apply = |room: EntryReservation<'_>| {
             self.apply(made, &entry[tables_at..]);
             room.append_encoded(BATCH_KIND, &entry)
         };
@@ -353,7 +353,7 @@ impl Feed {
         let ticket = match (points, &made.members, &self.source.set) {
             (_, Some(members), Some(target)) => {
                 let room = self.log.reserve(entry.len()).map_err(refused)?;
-                stores.keyspace.passing(|| {
+                stores.keyspace.with_gate(|| {
                     stores
                         .prefix_sets
                         .load_with(&target.name, members, target.replaces, || apply(room))
@@ -366,7 +366,7 @@ impl Feed {
             }
             _ => {
                 let room = self.log.reserve(entry.len()).map_err(refused)?;
-                stores.keyspace.passing(|| apply(room))
+                stores.keyspace.with_gate(|| apply(room))
             }
         };
         self.counters.journal_bytes.fetch_add(entry.len() as u64, Ordering::Relaxed);

@@ -20,7 +20,7 @@ use whered_dns::{Answer, Choice, Chooser, Client, Name, Zone, Zones};
 use crate::databases::NamedDatabase;
 use crate::error::EngineError;
 use crate::generation::changes::Changes;
-use crate::generation::setup::{Loaded, Setup};
+use crate::generation::setup::{LoadedFiles, Setup};
 use crate::rulesets::{CompileContext, NamedRuleset, NumberedRuleset, ReadFile, RulesOptions};
 use crate::steering::pool::{Pool, Site};
 use crate::steering::{Live, PolicyContext, Steering};
@@ -51,7 +51,7 @@ impl Generation {
         number: u64,
         setup: &Setup,
         changes: &Changes,
-        loaded: Loaded,
+        loaded: LoadedFiles,
         old: Option<&Generation>,
     ) -> Result<Generation, EngineError> {
         let in_generation = |mut named: NamedDatabase| {

@@ -61,7 +61,7 @@ pub struct Setup {
 }
 
 /// The files of a setup, read and checked.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedFiles {
     pub(crate) databases: Vec<NamedDatabase>,
     pub(crate) zones: Vec<Arc<Zone>>,
     /// What the zones' files include, by zone.
@@ -69,12 +69,15 @@ pub(crate) struct Loaded {
     pub(crate) rulesets: Vec<ReadFile>,
 }
 
-impl Loaded {
+impl LoadedFiles {
     /// Reads every file of the setup. A database keeps the status that `current` has for its name.
     ///
     /// # Errors
     /// The first file that cannot be read or is wrong, with the place of the fault.
-    pub(crate) fn read(setup: &Setup, current: Option<&Generation>) -> Result<Loaded, EngineError> {
+    pub(crate) fn read(
+        setup: &Setup,
+        current: Option<&Generation>,
+    ) -> Result<LoadedFiles, EngineError> {
         let read_database = |source: &DatabaseSource| {
             let known = current.and_then(|generation| generation.database(&source.name));
             let status = known.map(|named| Arc::clone(&named.status)).unwrap_or_default();
@@ -96,7 +99,7 @@ impl Loaded {
             read_ruleset(source, known.map(|file| Arc::clone(&file.status)).unwrap_or_default())
         };
         let rulesets = setup.rulesets.iter().map(read_ruleset).collect::<Result<_, _>>()?;
-        Ok(Loaded { databases, zones, zone_includes, rulesets })
+        Ok(LoadedFiles { databases, zones, zone_includes, rulesets })
     }
 }
 

@@ -112,12 +112,15 @@ impl Log {
 
     /// Room on the disk for what is no part of a transaction; taken before any lock. The caller
     /// passes the gate by itself.
-    pub(crate) fn reserve(&self, payload_size_bytes: usize) -> Result<Room<'_>, WriteError> {
+    pub(crate) fn reserve(
+        &self,
+        payload_size_bytes: usize,
+    ) -> Result<EntryReservation<'_>, WriteError> {
         let reservation = match &self.journal {
             Some(journal) => Some(journal.reserve(payload_size_bytes)?),
             None => None,
         };
-        Ok(Room { log: self, reservation, is_batched: false })
+        Ok(EntryReservation { log: self, reservation, is_batched: false })
     }
 
     /// Room for one operation, in the batch of this thread if it collects one, and the way into the
@@ -126,17 +129,17 @@ impl Log {
     pub(crate) fn enter(
         &self,
         payload_size_bytes: usize,
-    ) -> Result<(SharedGuard<'_>, Room<'_>), WriteError> {
-        let passage = self.gate.shared();
+    ) -> Result<(SharedGuard<'_>, EntryReservation<'_>), WriteError> {
+        let guard = self.gate.shared();
         let room = self.reserve_batched(payload_size_bytes)?;
-        Ok((passage, room))
+        Ok((guard, room))
     }
 
     /// As [`Log::enter`], for a caller that has passed the gate.
     pub(crate) fn reserve_batched(
         &self,
         payload_size_bytes: usize,
-    ) -> Result<Room<'_>, WriteError> {
+    ) -> Result<EntryReservation<'_>, WriteError> {
         let Some(journal) = &self.journal else {
             return self.reserve(payload_size_bytes);
         };
@@ -146,7 +149,9 @@ impl Log {
         });
         match grown {
             None => self.reserve(payload_size_bytes),
-            Some(grown) => grown.map(|()| Room { log: self, reservation: None, is_batched: true }),
+            Some(grown) => {
+                grown.map(|()| EntryReservation { log: self, reservation: None, is_batched: true })
+            }
         }
     }
 
@@ -242,14 +247,14 @@ impl Log {
     }
 }
 
-/// Reserved room; consumed by [`Room::append`], given back when dropped.
-pub(crate) struct Room<'a> {
+/// Reserved room; consumed by [`EntryReservation::append`], given back when dropped.
+pub(crate) struct EntryReservation<'a> {
     log: &'a Log,
     reservation: Option<Reservation<'a>>,
     is_batched: bool,
 }
 
-impl Room<'_> {
+impl EntryReservation<'_> {
     /// Appends an applied operation. The caller still holds the lock it was applied under.
     pub(crate) fn append(self, operation: &Operation<'_>) -> Ticket {
         if self.is_batched {
@@ -267,7 +272,7 @@ impl Room<'_> {
         self.log.appended(journal.append(reservation, operation.kind(), &payload))
     }
 
-    /// As [`Room::append`], for a payload of a kind that is no [`Operation`].
+    /// As [`EntryReservation::append`], for a payload of a kind that is no [`Operation`].
     pub(crate) fn append_encoded(self, kind: u16, payload: &[u8]) -> Ticket {
         let (Some(journal), Some(reservation)) = (self.log.journal(), self.reservation) else {
             return Ticket::NONE;

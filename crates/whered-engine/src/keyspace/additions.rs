@@ -10,7 +10,7 @@ use whered_geo::{Cell, Inserted, LookupHint, Points};
 use super::value::Value;
 
 /// How many points are prefetched at once, before the value is held for their addition.
-pub(super) const BROUGHT_NEAR_MAX: usize = 2 * Points::PREFETCH_BATCH;
+pub(super) const PREFETCH_MAX: usize = 2 * Points::PREFETCH_BATCH;
 
 /// Which members an addition may touch (`NX`, `XX`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -85,23 +85,23 @@ pub(super) fn apply_scores<'a>(
 /// The points of an addition that took effect.
 pub(super) type Kept<'a> = Vec<(&'a [u8], Cell)>;
 
-/// Applies an addition, and tells what became of each point. Up to [`BROUGHT_NEAR_MAX`] have been
+/// Applies an addition, and tells what became of each point. Up to [`PREFETCH_MAX`] have been
 /// brought near, and this was foreseen of them; of more some are brought near at a time. Gives the
 /// points that took effect, unless all did: the journal keeps effects, not conditions.
 pub(super) fn apply_points<'a>(
     value: &mut Value,
     points: &[(&'a [u8], Cell)],
     condition: AddCondition,
-    foreseen: &mut [LookupHint; BROUGHT_NEAR_MAX],
+    foreseen: &mut [LookupHint; PREFETCH_MAX],
     mut each: impl FnMut(Inserted),
 ) -> Option<Kept<'a>> {
     let mut kept: Option<Kept<'_>> = None;
-    let are_near = points.len() <= BROUGHT_NEAR_MAX;
-    let together = if are_near { BROUGHT_NEAR_MAX } else { Points::PREFETCH_BATCH };
+    let are_near = points.len() <= PREFETCH_MAX;
+    let together = if are_near { PREFETCH_MAX } else { Points::PREFETCH_BATCH };
     for (index, &(member, cell)) in points.iter().enumerate() {
         if !are_near && index.is_multiple_of(together) {
             let end = points.len().min(index + together);
-            value.foresee(&points[index..end], foreseen);
+            value.lookup_hints(&points[index..end], foreseen);
         }
         let knows = |value: &Value| value.ordered().is_some_and(|o| o.score(member).is_some());
         let allowed = match condition {
@@ -110,7 +110,7 @@ pub(super) fn apply_points<'a>(
             AddCondition::OnlyExisting => knows(value),
         };
         let inserted = match allowed {
-            true => value.insert_foreseen(member, cell, &foreseen[index % together]),
+            true => value.insert_with_hint(member, cell, &foreseen[index % together]),
             false => Inserted::Unchanged,
         };
         if inserted == Inserted::Unchanged {

@@ -12,16 +12,14 @@ use std::sync::{Arc, RwLockWriteGuard};
 
 use whered_geo::{Cell, ChangeBatch, Inserted, LookupHint};
 
-use super::additions::{
-    AddCondition, Added, BROUGHT_NEAR_MAX, ScoreRules, apply_points, apply_scores,
-};
+use super::additions::{AddCondition, Added, PREFETCH_MAX, ScoreRules, apply_points, apply_scores};
 use super::keys::{Entry, Keys, Slot};
 use super::soon::exclusive_soon;
 use super::value::{Kind, Ordered, Value};
 use super::whole::delete_operation;
 use super::{Keyspace, exclusive, number_byte, shared};
 use crate::error::WriteError;
-use crate::journal::log::{Room, Ticket, Written};
+use crate::journal::log::{EntryReservation, Ticket, Written};
 use crate::journal::operation::Operation;
 
 /// How often a writer gives the map back to wait for a value in use, before it keeps the map.
@@ -83,11 +81,11 @@ impl Keyspace {
     ) -> Result<Ticket, WriteError> {
         let makes = condition != AddCondition::OnlyExisting;
         // Waiting for memory takes most of the time, and others may use the value meanwhile.
-        let mut foreseen = [LookupHint::default(); BROUGHT_NEAR_MAX];
-        if (2..=BROUGHT_NEAR_MAX).contains(&points.len()) {
-            self.inspect(number, key, |value| value.foresee(points, &mut foreseen));
+        let mut foreseen = [LookupHint::default(); PREFETCH_MAX];
+        if (2..=PREFETCH_MAX).contains(&points.len()) {
+            self.inspect(number, key, |value| value.lookup_hints(points, &mut foreseen));
         }
-        let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
+        let act = |value: &mut Value, room: EntryReservation<'_>, _: Held<'_>| {
             let kept = apply_points(value, points, condition, &mut foreseen, each);
             let kept = kept.as_deref().unwrap_or(points);
             let ticket = match kept {
@@ -112,7 +110,7 @@ impl Keyspace {
         rules: ScoreRules,
     ) -> Result<Written<Added>, WriteError> {
         let makes = rules.condition != AddCondition::OnlyExisting;
-        let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
+        let act = |value: &mut Value, room: EntryReservation<'_>, _: Held<'_>| {
             let (added, kept) = apply_scores(value, scores, rules);
             if added == Added::default() {
                 return Written { value: added, ticket: room.unused() };
@@ -136,7 +134,7 @@ impl Keyspace {
         rules: ScoreRules,
     ) -> Result<Written<Increment>, WriteError> {
         let makes = rules.condition != AddCondition::OnlyExisting;
-        let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
+        let act = |value: &mut Value, room: EntryReservation<'_>, _: Held<'_>| {
             let old = value.ordered().and_then(|ordered| ordered.score(member));
             let score = old.map_or(by, |old| old + by);
             let outcome = match rules.allows(old, score) {
@@ -172,9 +170,9 @@ impl Keyspace {
         key: &[u8],
         batch: &mut ChangeBatch,
         size_bytes: usize,
-        act: impl FnOnce(Room<'_>) -> Ticket,
+        act: impl FnOnce(EntryReservation<'_>) -> Ticket,
     ) -> Result<Ticket, WriteError> {
-        let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
+        let act = |value: &mut Value, room: EntryReservation<'_>, _: Held<'_>| {
             value.apply_batch(batch, 1);
             Written { value: (), ticket: act(room) }
         };
@@ -193,7 +191,7 @@ impl Keyspace {
     ) -> Result<Written<usize>, WriteError> {
         let operation = remove_members(number, key, members);
         let may_empty = |value: &Value| len(value) <= members.len();
-        let act = |value: &mut Value, room: Room<'_>, _: Held<'_>| {
+        let act = |value: &mut Value, room: EntryReservation<'_>, _: Held<'_>| {
             let removed = members.iter().filter(|member| value.remove(member)).count();
             let ticket = match removed {
                 0 => room.unused(),
@@ -254,7 +252,7 @@ impl Keyspace {
         let may_empty = |value: &Value| ranks(value).len() == len(value);
         let mut room_bytes = remove_ranks(number, key, &(0..0)).size_bytes();
         loop {
-            let act = |value: &mut Value, room: Room<'_>, held: Held<'_>| {
+            let act = |value: &mut Value, room: EntryReservation<'_>, held: Held<'_>| {
                 let ranks = ranks(value);
                 if ranks.is_empty() {
                     return Written { value: (T::default(), 0), ticket: room.unused() };
@@ -301,7 +299,7 @@ impl Keyspace {
         number: usize,
         key: &[u8],
         removal: Removal,
-        room: Room<'_>,
+        room: EntryReservation<'_>,
         held: Held<'_>,
     ) -> Ticket {
         match removal {
@@ -329,9 +327,9 @@ impl Keyspace {
         size_bytes: usize,
         makes: bool,
         may_empty: impl Fn(&Value) -> bool,
-        act: impl FnOnce(&mut Value, Room<'_>, Held<'_>) -> Written<T>,
+        act: impl FnOnce(&mut Value, EntryReservation<'_>, Held<'_>) -> Written<T>,
     ) -> Result<Written<T>, WriteError> {
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         self.remove_if_over(number, key)?;
         let room = self.log.reserve_batched(size_bytes)?;
         let mut waits = 0;
@@ -356,7 +354,8 @@ impl Keyspace {
             slot.settle(&value);
             return Ok(written);
         }
-        let unchanged = |room: Room<'_>| Written { value: T::default(), ticket: room.unused() };
+        let unchanged =
+            |room: EntryReservation<'_>| Written { value: T::default(), ticket: room.unused() };
         if !makes && !self.shared(number).entries.contains_key(key) {
             return Ok(unchanged(room));
         }

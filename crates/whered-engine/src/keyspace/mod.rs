@@ -93,15 +93,15 @@ impl Keyspace {
     /// Inside of `read` nothing else may be asked of the keyspace: a transaction that waits for
     /// this value keeps all others out meanwhile.
     pub fn read<R>(&self, number: usize, key: &[u8], read: impl FnOnce(Option<&Value>) -> R) -> R {
-        let passage = self.log.gate().shared();
+        let guard = self.log.gate().shared();
         let Some(slot) = self.live_slot(number, key) else {
-            drop(passage);
+            drop(guard);
             return read(None);
         };
         self.note_use(&slot);
         let value = shared_soon(&slot.value);
         // From here on a transaction cannot change what is read before this is over.
-        drop(passage);
+        drop(guard);
         // The value may have lost its last member, and its key, since it was found.
         read(Some(&*value).filter(|value| !value.is_empty()))
     }
@@ -113,16 +113,16 @@ impl Keyspace {
         key: &[u8],
         read: impl FnOnce(&Value) -> R,
     ) -> Option<R> {
-        let passage = self.log.gate().shared();
+        let guard = self.log.gate().shared();
         let slot = self.live_slot(number, key)?;
         let value = shared_soon(&slot.value);
-        drop(passage);
+        drop(guard);
         Some(read(&value))
     }
 
     /// What kind of value a key holds; `None` when it does not exist. O(1).
     pub fn kind(&self, number: usize, key: &[u8]) -> Option<Kind> {
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         self.shared(number).get(key).filter(|entry| !self.is_over(entry)).map(|e| e.slot.kind)
     }
 
@@ -134,14 +134,14 @@ impl Keyspace {
     /// When a key's time is over, in milliseconds since 1970: `None` when there is no such key,
     /// `Some(None)` when it stays.
     pub fn expires_at_millis(&self, number: usize, key: &[u8]) -> Option<Option<u64>> {
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let keys = self.shared(number);
         keys.get(key).filter(|entry| !self.is_over(entry)).map(Entry::expires_at_millis)
     }
 
     /// For how many seconds a key has not been used; a sweep behind at most.
     pub fn idle_seconds(&self, number: usize, key: &[u8]) -> Option<u32> {
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let slot = self.live_slot(number, key)?;
         self.now_millis();
         let used = slot.used_seconds.load(Ordering::Relaxed);
@@ -150,14 +150,14 @@ impl Keyspace {
 
     /// Counts a use of a key, and says whether it exists.
     pub fn touch(&self, number: usize, key: &[u8]) -> bool {
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let slot = self.live_slot(number, key);
         slot.inspect(|slot| self.note_use(slot)).is_some()
     }
 
     /// The number of keys; those whose time is over count until they are swept. O(1).
     pub fn len(&self, number: usize) -> usize {
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         self.shared(number).entries.len()
     }
 
@@ -168,13 +168,13 @@ impl Keyspace {
 
     /// The number of keys that have an expiry time. O(1).
     pub fn expiring_len(&self, number: usize) -> usize {
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         self.shared(number).expiring_len()
     }
 
     /// Every key, in no particular order. O(keys).
     pub fn keys(&self, number: usize) -> Vec<Vec<u8>> {
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let now_millis = self.now_millis();
         let keys = self.shared(number);
         let live = keys.entries.iter().filter(|(_, entry)| !entry.is_over(|| now_millis));
@@ -183,7 +183,7 @@ impl Keyspace {
 
     /// Some key, chosen by a random number. O(log keys).
     pub fn random_key(&self, number: usize, random: u64) -> Option<Vec<u8>> {
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let now_millis = self.now_millis();
         let keys = self.shared(number);
         // The hashes have 48 bits.
@@ -202,7 +202,7 @@ impl Keyspace {
     /// goes meanwhile may or may not be given. Keys with equal hashes are given together, so a
     /// step may hold a few more than `count`.
     pub fn scan(&self, number: usize, cursor: u64, count: usize) -> (u64, Vec<(Vec<u8>, Kind)>) {
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let now_millis = self.now_millis();
         let keys = self.shared(number);
         let mut found = Vec::new();
@@ -243,8 +243,8 @@ impl Keyspace {
 
     /// Runs something that is a change of other things as if it were one of a key: not in the
     /// middle of a transaction, and no snapshot begins or ends within.
-    pub(crate) fn passing<R>(&self, act: impl FnOnce() -> R) -> R {
-        let _passage = self.log.gate().shared();
+    pub(crate) fn with_gate<R>(&self, act: impl FnOnce() -> R) -> R {
+        let _guard = self.log.gate().shared();
         act()
     }
 
@@ -261,13 +261,13 @@ impl Keyspace {
         let now_millis = self.now_millis();
         let mut removed = 0;
         for number in 0..DATABASE_COUNT {
-            let passage = self.log.gate().shared();
+            let guard = self.log.gate().shared();
             let over = self.shared(number).over(now_millis, limit - removed);
             if !over.is_empty() {
                 let names: Vec<&[u8]> = over.iter().map(|key| &**key).collect();
                 removed += self.remove_over(number, &names, now_millis)?;
             }
-            drop(passage);
+            drop(guard);
         }
         Ok(removed)
     }

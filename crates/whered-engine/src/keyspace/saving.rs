@@ -221,9 +221,9 @@ impl ToSave {
         read: impl FnOnce(&Value) -> (bool, R),
     ) -> Option<R> {
         let slot = self.slot.as_ref()?;
-        let passage = keyspace.log.gate().shared();
+        let guard = keyspace.log.gate().shared();
         let value = shared(&slot.value);
-        drop(passage);
+        drop(guard);
         let (is_last, result) = read(&value);
         if is_last {
             slot.saved.remove_outstanding();
@@ -268,12 +268,12 @@ impl Keyspace {
 
     /// One step of the walk through the keys of one database, which may have another number now.
     fn walk_on(&self, walk: &mut Walk, limit: usize) -> Vec<ToSave> {
-        let passage = self.log.gate().shared();
+        let guard = self.log.gate().shared();
         let mut found = Vec::new();
         let find =
             || (0..DATABASE_COUNT).find(|number| self.shared(*number).origin == Some(walk.origin));
         let Some(number) = find() else {
-            drop(passage);
+            drop(guard);
             // Databases may have been exchanged during the search. Alone it is certain.
             let _alone = self.log.gate().exclusive();
             if find().is_none() {

@@ -142,9 +142,8 @@ impl Value {
         self.ordered().is_some_and(|ordered| ordered.len() == 0)
     }
 
-    /// Brings near what adding these points will read and change, and says what it has seen of
-    /// each.
-    pub(crate) fn foresee(&self, points: &[(&[u8], Cell)], foreseen: &mut [LookupHint]) {
+    /// Prefetches what adding these points will read and change; returns a lookup hint for each.
+    pub(crate) fn lookup_hints(&self, points: &[(&[u8], Cell)], foreseen: &mut [LookupHint]) {
         if let Data::Collection(collection) = &self.data {
             collection.lookup_hints(points, foreseen);
         }
@@ -152,11 +151,11 @@ impl Value {
 
     /// Adds a point or moves it. A text takes none.
     pub(crate) fn insert_point(&mut self, member: &[u8], cell: Cell) -> Inserted {
-        self.insert_foreseen(member, cell, &LookupHint::default())
+        self.insert_with_hint(member, cell, &LookupHint::default())
     }
 
     /// As [`Value::insert_point`], with a lookup hint.
-    pub(crate) fn insert_foreseen(
+    pub(crate) fn insert_with_hint(
         &mut self,
         member: &[u8],
         cell: Cell,

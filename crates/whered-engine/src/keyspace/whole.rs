@@ -113,7 +113,7 @@ impl Keyspace {
         mut each: impl FnMut(&'a [u8]),
     ) -> Result<Written<usize>, WriteError> {
         let operation = delete_operation(number, names);
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let room = self.log.reserve_batched(operation.size_bytes())?;
         let mut keys = self.exclusive(number);
         let removed: Vec<_> =
@@ -167,7 +167,7 @@ impl Keyspace {
     /// As [`Keyspace::delete_keys`].
     pub fn flush(&self, number: Option<usize>) -> Result<Written<()>, WriteError> {
         let operation = Operation::Flush { number: number.map_or(ALL_NUMBERS, number_byte) };
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let room = self.log.reserve_batched(operation.size_bytes())?;
         let range = number.map_or(0..DATABASE_COUNT, |number| number..number + 1);
         // Locked in ascending order, and all of them at once: one point in time for all.
@@ -197,7 +197,7 @@ impl Keyspace {
             text: set.text,
         };
         let value = Value::of_text(set.text);
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let room = self.log.reserve_batched(operation(None).size_bytes())?;
         let now_millis = self.now_millis();
         let mut keys = self.exclusive(number);
@@ -259,7 +259,7 @@ impl Keyspace {
         let operation =
             Operation::StoreScores { number: number_byte, key, scores: Cow::Borrowed(scores) };
         let value = Value::of_scores(scores.iter().copied());
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let room = self.log.reserve_batched(operation.size_bytes())?;
         let mut keys = self.exclusive(number);
         let old = keys.put(key, value, None);
@@ -315,7 +315,7 @@ impl Keyspace {
             key,
             expires_at_millis,
         };
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         // The removal of the key takes less room than its expiry time.
         let room = self.log.reserve_batched(operation(None).size_bytes())?;
         let now_millis = self.now_millis();
@@ -407,7 +407,7 @@ impl Keyspace {
             from,
             to,
         };
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let room = self.log.reserve_batched(Operation::Rename(pair).size_bytes())?;
         let now_millis = self.now_millis();
         let live = |keys: &Keys, key: &[u8]| {
@@ -443,7 +443,7 @@ impl Keyspace {
     pub fn swap_numbers(&self, number: usize, other: usize) -> Result<Written<()>, WriteError> {
         let operation =
             Operation::SwapNumbers { number: number_byte(number), other: number_byte(other) };
-        let _passage = self.log.gate().shared();
+        let _guard = self.log.gate().shared();
         let room = self.log.reserve_batched(operation.size_bytes())?;
         self.with_two(number, other, |mut maps| {
             maps.swap();

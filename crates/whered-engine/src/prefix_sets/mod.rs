@@ -127,7 +127,7 @@ impl PrefixSets {
             value,
             blocks: Cow::Borrowed(&blocks),
         };
-        let (_passage, room) = self.log.enter(operation.size_bytes())?;
+        let (_guard, room) = self.log.enter(operation.size_bytes())?;
         let now_millis = clock::now_millis();
         Ok(self.change(set, now_millis, |change| {
             let new = change.insert_all(&blocks, value, expires_at_millis);
@@ -147,7 +147,7 @@ impl PrefixSets {
     ) -> Result<Written<usize>, WriteError> {
         let blocks: Vec<Block> = blocks.iter().map(|block| (*block).into()).collect();
         let operation = Operation::RemovePrefixes { set, blocks: Cow::Borrowed(&blocks) };
-        let (_passage, room) = self.log.enter(operation.size_bytes())?;
+        let (_guard, room) = self.log.enter(operation.size_bytes())?;
         let now_millis = clock::now_millis();
         let named = self.existing(set)?;
         let removed = named.change(now_millis, |change| {
@@ -168,7 +168,7 @@ impl PrefixSets {
     /// As [`PrefixSets::add`].
     pub fn delete(&self, sets: &[&str]) -> Result<Written<usize>, WriteError> {
         let operation = Operation::DeleteSets { sets: Cow::Borrowed(sets) };
-        let (_passage, room) = self.log.enter(operation.size_bytes())?;
+        let (_guard, room) = self.log.enter(operation.size_bytes())?;
         Ok(self.delete_with(sets, |count| {
             let ticket = if count == 0 { room.unused() } else { room.append(&operation) };
             Written { value: count, ticket }
@@ -219,7 +219,7 @@ impl PrefixSets {
             self.check_shrinking(set, members.len(), limit).map_err(WriteError::Refused)?;
         }
         let operation = Operation::LoadMembers { set, replaces, members: Cow::Borrowed(&members) };
-        let (_passage, room) = self.log.enter(operation.size_bytes())?;
+        let (_guard, room) = self.log.enter(operation.size_bytes())?;
         Ok(self.change(set, clock::now_millis(), |change| {
             match whole {
                 Some(whole) => change.replace(whole),
