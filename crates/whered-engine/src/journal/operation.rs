@@ -49,11 +49,11 @@ use whered_geo::{Cell, Place};
 use whered_ip::{Block, MemberList};
 use whered_rules::{Format, Spot};
 
-pub(crate) use decode::{AddedPoints, Decoder};
-pub(crate) use encode::Encoder;
+pub(crate) use bytes::{Decoder, Encoder};
+pub(crate) use kinds::AddedPoints;
 
-mod decode;
-mod encode;
+mod bytes;
+mod kinds;
 mod rules;
 
 const VERSION: u8 = 1;

@@ -1,119 +1,143 @@
-//! Bytes to operations; the layout is drawn at the head of `operation`.
+//! Each kind of operation as bytes, encoded and decoded; the layout is drawn at the head of
+//! `operation`. The kinds of rulesets are in `rules.rs`.
 //!
-//! Nothing read is trusted: what does not fit is an error that names the kind and the byte.
-//! Cost: texts are borrowed from the payload; lists are collected once.
+//! Invariant: what is encoded is exactly `Operation::size_bytes` long. Cost: encoding copies the
+//! bytes; decoded lists are collected once.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use whered_geo::{Cell, Place};
-use whered_ip::{Block, MemberList, Prefix};
 
 use super::{
-    ADD_POINTS_KIND, ADD_RANGES_KIND, ALL_NUMBERS, BATCH_KIND, DELETE_SETS_KIND, KeyPair,
-    LOAD_MEMBERS_KIND, MIXED_BATCH_KIND, Operation, REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores,
-    VERSION, is_of_keyspace,
+    ADD_POINTS_KIND, BATCH_KIND, DELETE_SETS_KIND, Decoder, Encoder, KeyPair, LOAD_MEMBERS_KIND,
+    MIXED_BATCH_KIND, Operation, REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores, VERSION,
+    is_of_keyspace, push_to_batch,
 };
 
-/// Reads a payload from its beginning.
-pub(crate) struct Decoder<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) offset: usize,
-    pub(crate) kind: u16,
+impl Operation<'_> {
+    pub(super) fn encode_first_kinds(&self, out: &mut Encoder) {
+        match self {
+            Operation::AddPoints { number, key, points } => {
+                out.u8(*number);
+                out.bytes(key);
+                for (member, cell) in points.iter() {
+                    out.u64(cell.bits());
+                    out.bytes(member);
+                }
+            }
+            Operation::RemoveMembers { number, key, members } => {
+                out.u8(*number);
+                out.bytes(key);
+                members.iter().for_each(|member| out.bytes(member));
+            }
+            Operation::DeleteKeys { number, keys } => {
+                out.u8(*number);
+                keys.iter().for_each(|key| out.bytes(key));
+            }
+            Operation::Flush { number } => out.u8(*number),
+            Operation::AddPrefixes { set, expires_at_millis, value, blocks } => {
+                out.bytes(set.as_bytes());
+                out.attribute(*value, *expires_at_millis);
+                blocks.iter().for_each(|block| out.block(block));
+            }
+            Operation::RemovePrefixes { set, blocks } => {
+                out.bytes(set.as_bytes());
+                blocks.iter().for_each(|block| out.block(block));
+            }
+            Operation::LoadMembers { set, replaces, members } => {
+                out.bytes(set.as_bytes());
+                out.u8(u8::from(*replaces));
+                out.members(members);
+            }
+            Operation::DeleteSets { sets } => {
+                sets.iter().for_each(|set| out.bytes(set.as_bytes()));
+            }
+            Operation::PutSite { pool, site, place, healthy, addresses } => {
+                out.bytes(pool.as_bytes());
+                out.bytes(site.as_bytes());
+                // Commands put sites with places only; one without is at no place that can be read.
+                let nowhere = Place { longitude_degrees: f64::NAN, latitude_degrees: f64::NAN };
+                out.place(&place.unwrap_or(nowhere));
+                out.u8(u8::from(*healthy));
+                addresses.iter().for_each(|address| out.address(*address));
+            }
+            Operation::MoveSite { pool, site, place } => {
+                out.bytes(pool.as_bytes());
+                out.bytes(site.as_bytes());
+                out.place(place);
+            }
+            Operation::OverrideSite { pool, site, code } => {
+                out.bytes(pool.as_bytes());
+                out.bytes(site.as_bytes());
+                out.u8(*code);
+            }
+            Operation::RemoveSite { pool, site } => {
+                out.bytes(pool.as_bytes());
+                out.bytes(site.as_bytes());
+            }
+            Operation::SetChallenge { owner, token, expires_at_millis } => {
+                out.bytes(owner.as_bytes());
+                out.bytes(token.as_bytes());
+                out.u64(*expires_at_millis);
+            }
+            Operation::RemoveChallenge { owner, token } => {
+                out.bytes(owner.as_bytes());
+                out.u8(u8::from(token.is_some()));
+                token.iter().for_each(|token| out.bytes(token.as_bytes()));
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn encode_values(&self, out: &mut Encoder) {
+        match self {
+            Operation::AddScores { number, key, scores }
+            | Operation::StoreScores { number, key, scores } => {
+                out.u8(*number);
+                out.bytes(key);
+                for (member, score) in scores.iter() {
+                    out.u64(score.to_bits());
+                    out.bytes(member);
+                }
+            }
+            Operation::RemoveRanks { number, key, first, end } => {
+                out.u8(*number);
+                out.bytes(key);
+                out.u64(*first);
+                out.u64(*end);
+            }
+            Operation::SetText { number, key, expires_at_millis, text } => {
+                out.u8(*number);
+                out.bytes(key);
+                out.u64(expires_at_millis.unwrap_or(0));
+                out.bytes(text);
+            }
+            Operation::SetExpiry { number, key, expires_at_millis } => {
+                out.u8(*number);
+                out.bytes(key);
+                out.u64(expires_at_millis.unwrap_or(0));
+            }
+            Operation::Rename(pair) | Operation::Copy(pair) => {
+                out.u8(pair.from_number);
+                out.u8(pair.to_number);
+                out.bytes(pair.from);
+                out.bytes(pair.to);
+            }
+            Operation::SwapNumbers { number, other } => {
+                out.u8(*number);
+                out.u8(*other);
+            }
+            Operation::Batch(operations) => {
+                for operation in operations {
+                    push_to_batch(&mut out.0, operation.kind(), &operation.encode());
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 impl<'a> Decoder<'a> {
-    #[inline]
-    fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
-        let end = self.offset.checked_add(count).filter(|end| *end <= self.bytes.len());
-        let taken = end.and_then(|end| self.bytes.get(self.offset..end));
-        let taken = taken.ok_or_else(|| {
-            let left = self.bytes.len() - self.offset;
-            self.wrong(&format!("{count} bytes expected, {left} left"))
-        })?;
-        self.offset += count;
-        Ok(taken)
-    }
-
-    pub(crate) fn wrong(&self, what: &str) -> String {
-        format!("operation of kind {}, byte {}: {what}", self.kind, self.offset)
-    }
-
-    pub(crate) fn at_end(&self) -> bool {
-        self.offset == self.bytes.len()
-    }
-
-    #[inline]
-    pub(crate) fn u8(&mut self) -> Result<u8, String> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    #[inline]
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        let taken = self.take(N)?;
-        Ok(taken.try_into().expect("take() returns as many bytes as asked for"))
-    }
-
-    pub(crate) fn u16(&mut self) -> Result<u16, String> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    #[inline]
-    pub(crate) fn u32(&mut self) -> Result<u32, String> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    #[inline]
-    fn u64(&mut self) -> Result<u64, String> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
-    #[inline]
-    pub(crate) fn bytes(&mut self) -> Result<&'a [u8], String> {
-        let length = self.u32()?;
-        self.take(length as usize)
-    }
-
-    pub(super) fn text(&mut self) -> Result<&'a str, String> {
-        let bytes = self.bytes()?;
-        std::str::from_utf8(bytes).map_err(|_| self.wrong("a name that is not UTF-8"))
-    }
-
-    #[inline]
-    pub(crate) fn number(&mut self, all_allowed: bool) -> Result<u8, String> {
-        let number = self.u8()?;
-        if number < 16 || (all_allowed && number == ALL_NUMBERS) {
-            Ok(number)
-        } else {
-            Err(self.wrong(&format!("database number {number}; allowed: 0 to 15")))
-        }
-    }
-
-    #[inline]
-    fn cell(&mut self) -> Result<Cell, String> {
-        let bits = self.u64()?;
-        Cell::from_bits(bits).ok_or_else(|| self.wrong(&format!("cell {bits} has over 52 bits")))
-    }
-
-    fn address(&mut self) -> Result<IpAddr, String> {
-        match self.u8()? {
-            4 => Ok(Ipv4Addr::from(self.array::<4>()?).into()),
-            6 => Ok(Ipv6Addr::from(self.array::<16>()?).into()),
-            other => Err(self.wrong(&format!("address family {other}; allowed: 4, 6"))),
-        }
-    }
-
-    pub(super) fn list<T>(
-        &mut self,
-        mut item: impl FnMut(&mut Self) -> Result<T, String>,
-    ) -> Result<Vec<T>, String> {
-        let mut items = Vec::new();
-        while !self.at_end() {
-            items.push(item(self)?);
-        }
-        Ok(items)
-    }
-
     pub(super) fn keyspace_operation(&mut self) -> Result<Operation<'a>, String> {
         let number = self.number(self.kind == 4)?;
         Ok(match self.kind {
@@ -176,10 +200,6 @@ impl<'a> Decoder<'a> {
         Ok(scores.into())
     }
 
-    pub(crate) fn expiry(&mut self) -> Result<Option<u64>, String> {
-        Ok(Some(self.u64()?).filter(|at| *at != 0))
-    }
-
     pub(super) fn challenge_operation(&mut self) -> Result<Operation<'a>, String> {
         let owner = self.text()?.into();
         if self.kind == SET_CHALLENGE_KIND {
@@ -201,58 +221,6 @@ impl<'a> Decoder<'a> {
             Operation::decode(kind, payload).map_err(|reason| input.wrong(&reason))
         })?;
         Ok(Operation::Batch(operations))
-    }
-
-    /// A member. What an older version kept as an IPv4-mapped one is the IPv4 member it stands for:
-    /// addresses are looked up that way.
-    fn block(&mut self) -> Result<Block, String> {
-        self.written_block().map(Block::to_canonical)
-    }
-
-    fn written_block(&mut self) -> Result<Block, String> {
-        let (first, last) = match self.bytes.get(self.offset) {
-            Some(14) if self.kind >= ADD_RANGES_KIND => {
-                self.u8()?;
-                let [first, last] = [self.array::<4>()?, self.array::<4>()?];
-                (IpAddr::from(first), IpAddr::from(last))
-            }
-            Some(16) if self.kind >= ADD_RANGES_KIND => {
-                self.u8()?;
-                let [first, last] = [self.array::<16>()?, self.array::<16>()?];
-                (IpAddr::from(first), IpAddr::from(last))
-            }
-            _ => {
-                let address = self.address()?;
-                let length_bits = self.u8()?;
-                let prefix = Prefix::new(address, length_bits);
-                return prefix.map(Block::from).map_err(|error| self.wrong(&error.to_string()));
-            }
-        };
-        Block::from_ends(first, last).map_err(|error| self.wrong(&error.to_string()))
-    }
-
-    fn attribute(&mut self) -> Result<(Option<&'a [u8]>, Option<u64>), String> {
-        let expires_at_millis = self.expiry()?;
-        let value = if self.u8()? == 1 { Some(self.bytes()?) } else { None };
-        Ok((value, expires_at_millis))
-    }
-
-    fn members(&mut self) -> Result<MemberList, String> {
-        let count = self.u32()?;
-        let mut members = MemberList::new();
-        let mut numbers = Vec::new();
-        for _ in 0..count {
-            let (value, expires_at_millis) = self.attribute()?;
-            numbers.push(members.attribute(value, expires_at_millis));
-        }
-        while !self.at_end() {
-            let place = if count > 1 { self.u32()? } else { 0 };
-            let Some(number) = numbers.get(place as usize) else {
-                return Err(self.wrong(&format!("attribute {place} of {count}")));
-            };
-            members.push_with(self.block()?, *number);
-        }
-        Ok(members)
     }
 
     pub(super) fn prefix_operation(&mut self) -> Result<Operation<'a>, String> {
@@ -296,13 +264,6 @@ impl<'a> Decoder<'a> {
             }
             _ => Operation::RemoveSite { pool, site },
         })
-    }
-
-    fn place(&mut self) -> Result<Place, String> {
-        let longitude_degrees = f64::from_bits(self.u64()?);
-        let latitude_degrees = f64::from_bits(self.u64()?);
-        Place::new_geographic(longitude_degrees, latitude_degrees)
-            .map_err(|error| self.wrong(&error.to_string()))
     }
 }
 
