@@ -23,9 +23,9 @@
 //!
 //! Concurrency: plain data that never changes; any number of readers.
 //!
-//! Cost: lookups cost what the first tables say, one to five cache lines in IPv4, mostly up to three. Memory:
-//! 1 MiB (64 MiB in the fast form) if there is IPv4, and some 5 bytes an IPv4 network and 12 an
-//! IPv6 network. `docs/design/ip-index.md` has the measurements.
+//! Cost: lookups cost what the first tables say, one to five cache lines in IPv4, mostly up to
+//! three. Memory: 1 MiB (64 MiB in the fast form) if there is IPv4, and some 5 bytes an IPv4
+//! network and 12 an IPv6 network. `docs/design/ip-index.md` has the measurements.
 
 mod flatten;
 mod ipv4;
