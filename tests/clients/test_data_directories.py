@@ -113,7 +113,7 @@ def test_a_backup_of_a_running_server_is_restored_and_started_on(serve, tmp_path
     restored = tmp_path / "restored"
     done = whered("restore", other / "copy", restored)
     assert done.returncode == 0, done.stderr
-    assert re.fullmatch(rf"{restored}: restored up to entry 2, \d+ bytes in \d journal files and a snapshot\n", done.stdout)
+    assert re.fullmatch(rf"{restored}: restored to entry 2, \d+ bytes in \d journal files and a snapshot\n", done.stdout)
     second = serve("--config", configuration(tmp_path, restored))
     assert points_of(second) == 2
     assert second.stop()[0] == 0

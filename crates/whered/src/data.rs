@@ -120,7 +120,7 @@ fn copy(source: &Path, target: &Path, done: &str) -> Result<Outcome, Failure> {
     let Contents { last_sequence, segments, copied_bytes, .. } = contents;
     writeln!(
         io::stdout(),
-        "{}: {done} up to entry {last_sequence}, {copied_bytes} bytes in {segments} journal files{}",
+        "{}: {done} to entry {last_sequence}, {copied_bytes} bytes in {segments} journal files{}",
         target.display(),
         contents.snapshot.map_or("", |_| " and a snapshot"),
     )?;
