@@ -32,6 +32,8 @@ All commands of the RESP interface. This page is made from the table that dispat
 Commands of Redis reply as Redis 7.0 does. *since* is the version of Redis that introduced a command; \
 for other commands it is the version of `whered`.
 
+While `make run` in a clone serves the demonstration:
+
 <!-- example: server -->
 ```sh
 redis-cli -p 6380 IP.GET city 8.8.8.8 country.iso_code
