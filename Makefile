@@ -92,7 +92,7 @@ clippy: ## no warning in any target of the workspace
 
 .PHONY: tidy
 tidy: ## the project's own rules: arrows, layers, words, headers (cargo xtask tidy)
-	$(call step,tidy: the project's own rules)
+	$(call step,tidy: arrows$(comma) layers$(comma) words$(comma) headers)
 	cargo xtask tidy
 
 .PHONY: unit
