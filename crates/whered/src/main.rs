@@ -33,6 +33,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use whered_connect::unpack;
 
 use crate::cli::{Cli, Command, DbCommand, ImportCommand, RulesCommand, SteerCommand, ZoneCommand};
 use crate::outcome::{Failure, Outcome};

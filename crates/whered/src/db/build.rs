@@ -18,7 +18,7 @@ use whered_mmdb::{Format, Writer, WriterOptions, rows};
 use super::replace_file;
 use crate::cli::{BuildArguments, ConvertArguments, RowsFormat};
 use crate::outcome::{Failure, Outcome, complain};
-use whered_connect::unpack::{Stream, unpacked};
+use crate::unpack::{Stream, unpacked};
 
 /// `whered db build ROWS OUTPUT`.
 pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {

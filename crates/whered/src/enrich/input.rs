@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::detect::Layout;
 use super::split::last_record_end;
-use whered_connect::unpack::unpacked;
+use crate::unpack::unpacked;
 
 /// The longest record.
 pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;

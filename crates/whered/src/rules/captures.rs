@@ -24,7 +24,7 @@ use whered_rules::{Packet, State};
 use super::load::shown;
 use super::packets::{Item, Lines, PacketSource, Record};
 use crate::outcome::Failure;
-use whered_connect::unpack::{Stream, unpacked};
+use crate::unpack::{Stream, unpacked};
 
 /// How many bytes decide what a source is.
 const HEAD_BYTES: usize = 64 << 10;

@@ -17,7 +17,7 @@ use whered_rules::{Format, Predicate, ReadOptions, RulesError, Ruleset, Test};
 use super::flags::ReadArguments;
 use crate::enrich::fields::names_and_paths;
 use crate::outcome::{Failure, Outcome, complain};
-use whered_connect::unpack::read_plain;
+use crate::unpack::read_plain;
 
 /// How a file is read.
 #[derive(Clone, Copy)]

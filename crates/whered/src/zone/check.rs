@@ -9,7 +9,7 @@ use whered_dns::{Dnssec, Name, Zone, ZoneError};
 
 use super::flags::ZoneCheckArguments;
 use crate::outcome::{Failure, Outcome, complain};
-use whered_connect::unpack::read_plain;
+use crate::unpack::read_plain;
 
 /// Checks every file; mistakes go to standard error, oddities and sums to standard output.
 pub(crate) fn run(arguments: &ZoneCheckArguments) -> Result<Outcome, Failure> {

@@ -203,7 +203,7 @@ fn read_file(
         return Err(failed(format!("more than {INCLUDES_MAX} files include each other")));
     }
     allowed.take(path).map_err(|why| failed(format!("{}: {why}", path.display())))?;
-    let bytes = whered_connect::unpack::read_plain(path)
+    let bytes = crate::unpack::read_plain(path)
         .map_err(|error| failed(format!("{}: {error}", path.display())))?;
     let text = String::from_utf8(bytes)
         .map_err(|_| failed(format!("{}: it is not UTF-8", path.display())))?;
