@@ -85,9 +85,9 @@ pub(super) fn apply_scores<'a>(
 /// The points of an addition that took effect.
 pub(super) type Kept<'a> = Vec<(&'a [u8], Cell)>;
 
-/// Applies an addition, and tells what became of each point. Up to [`PREFETCH_MAX`] have been
-/// brought near, and this was foreseen of them; of more some are brought near at a time. Gives the
-/// points that took effect, unless all did: the journal keeps effects, not conditions.
+/// Applies an addition and reports what became of each point. The caller has prefetched up to
+/// [`PREFETCH_MAX`] points and passes their lookup hints; more are prefetched in groups here. Returns
+/// the points that took effect, unless all did: the journal has effects, not conditions.
 pub(super) fn apply_points<'a>(
     value: &mut Value,
     points: &[(&'a [u8], Cell)],

@@ -172,7 +172,7 @@ pub(super) fn remark(line: &str) {
     }
 }
 
-/// The time that is so many seconds from now.
+/// The time that is a number of seconds from now.
 pub(super) fn expiry(
     session: &Session,
     seconds: &[u8],

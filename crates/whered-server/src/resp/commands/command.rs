@@ -124,8 +124,8 @@ pub(crate) enum Flag {
 pub(crate) enum Members {
     /// None of them.
     None,
-    /// The second and those behind it, so many or all; where they are is all that is asked, and
-    /// the command takes it from `look_up`.
+    /// The second argument and those behind it, a number of them or all. Only their slots are
+    /// looked up; the command takes these from `look_up`.
     Asked(Option<usize>),
     /// The second and those behind it, up to a number or all; the command looks them up itself.
     Named(Option<usize>),

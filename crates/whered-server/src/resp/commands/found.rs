@@ -49,7 +49,8 @@ impl ReplyFields {
         [self.distance, self.hash, self.place].iter().filter(|with| **with).count()
     }
 
-    /// Writes one hit; `member` writes its name, `distance` how far it is in a unit of so many meters.
+    /// Writes one hit; `member` writes its name, `distance` its distance in units of that many
+    /// meters.
     pub(super) fn write(
         self,
         reply: &mut Reply,
@@ -96,7 +97,7 @@ pub(super) fn write_in_parts(beside: ReplyFields, view: Tree, found: Found, repl
     }));
 }
 
-/// Writes hits until about so many bytes are there.
+/// Writes hits until the part has about the size asked for.
 fn write_part(
     beside: ReplyFields,
     view: &Tree,

@@ -16,8 +16,8 @@ use super::{Failure, SYNTAX_ERROR, address, cut, integer, name, number};
 use crate::resp::protocol::Args;
 
 /// Edges that go from end to end of a polygon and lie close to each other everywhere leave no whole
-/// cell, and then every point is tested against every edge: with so many edges and a million
-/// points that takes more than a second. Of a coast's edges few lie near a point.
+/// cell, and then every point is tested against every edge: with that many edges and a
+/// million points it takes more than a second. Of a coast's edges few lie near a point.
 const MOST_VERTICES: usize = 10_000;
 
 /// Which of the commands it is: where its arguments stand and what it may do.

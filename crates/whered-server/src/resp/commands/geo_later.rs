@@ -19,7 +19,7 @@ use whered_engine::geo::{Found, Order, Points, Search, Shape, Tree};
 
 use super::found::MOST_HITS_AT_ONCE;
 
-/// So many hits are sorted under the lock.
+/// The most hits that are sorted under the lock.
 const FEW_SORTED: usize = 1000;
 /// A polygon of more is slow to scan.
 const FEW_VERTICES: usize = 16;
