@@ -86,8 +86,8 @@ pub(super) fn apply_scores<'a>(
 pub(super) type Kept<'a> = Vec<(&'a [u8], Cell)>;
 
 /// Applies an addition and reports what became of each point. The caller has prefetched up to
-/// [`PREFETCH_MAX`] points and passes their lookup hints; more are prefetched in groups here. Returns
-/// the points that took effect, unless all did: the journal has effects, not conditions.
+/// [`PREFETCH_MAX`] points and passes their lookup hints; more are prefetched in groups here.
+/// Returns the points that took effect, unless all did: the journal has effects, not conditions.
 pub(super) fn apply_points<'a>(
     value: &mut Value,
     points: &[(&'a [u8], Cell)],
