@@ -55,7 +55,7 @@ pub enum Field {
     Word(u8),
     /// Whether the packet is in live set N: 0 or 1.
     Set(u8),
-    /// Lazy field N of [`LATE`], any 32 bits: it is requested only when a rule needs it.
+    /// Lazy field N of [`LAZY_FIELDS`], any 32 bits: it is requested only when a rule needs it.
     Lazy(u8),
 }
 
