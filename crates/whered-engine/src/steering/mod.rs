@@ -2,12 +2,13 @@
 //!
 //! One `Steering` belongs to one pool of one generation: it is thrown away when a site, its health,
 //! a zone's database or a ruleset is replaced. What moves in between (prefix sets, rules that are
-//! changed one by one, a live collection) makes a new view within it.
+//! changed one by one, a live collection) makes a new snapshot within it.
 //!
 //! ```text
-//! Steering ── Fixed: the policy, names resolved
-//!     └── View: sets, rules and places of this moment ── Tiles: address -> outcome, exact scope
-//!                                                         └─ Outcomes: number -> sites, weights
+//! Steering ── CompiledPolicy: the policy, names resolved
+//!     └── PolicySnapshot: sets, rules and places of this moment
+//!             └── ScopeCache: address -> outcome, exact scope
+//!                     └── Outcomes: number -> sites, weights
 //! ```
 //!
 //! For: the choice for one client, and its reasons. Not for: health (`pool.rs` has what is known),
