@@ -4,7 +4,8 @@
 //! what a lock guards.
 //!
 //! A poisoned lock is taken all the same ([`lock`], [`read`], [`write`]): data that a panic may
-//! leave half done is checked or made again by its owner, and one panic must not end all doors.
+//! leave half done is checked or made again by its owner, and one panic must not end
+//! every listener.
 //!
 //! ```text
 //! ExclusiveGate

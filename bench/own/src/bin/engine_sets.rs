@@ -1,5 +1,5 @@
-//! What prefix sets cost through the engine: loading, lookups, and readers beside changes and
-//! folds.
+//! The cost of prefix sets through the engine: loading, lookups, and reads during changes and
+//! compactions.
 //!
 //! For: the figures "through the engine" in `docs/design/prefix-sets.md`. Not for: the forms alone
 //! (`whered-versus-sets`) nor the protocol. Usage: `engine_sets [SECONDS]`, two a part.

@@ -7,8 +7,8 @@
 //! Every query has a client subnet option with a random /24 below 224.0.0.0. `plain` asks for an
 //! address record of the zone, `nearest` a pool of twenty sites, `map` one by countries and
 //! continents, `pinned` the nearest with a thousand overrides. Time is the thread's processor time,
-//! the best of the rounds; `first` is the round that finds nothing made yet. Scopes are told, and
-//! every answer must be one.
+//! the best of the rounds; `first` is the round that finds nothing made yet. Scopes are printed,
+//! and every answer must be one.
 
 #![allow(clippy::print_stdout, reason = "the figures are what it is run for")]
 

@@ -100,7 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<(), String> {
     write_result(folder, suite, &options.date, &json).map(drop)
 }
 
-/// What the probe of the disk is called in the result.
+/// The name of the disk's probe in the result.
 const PROBE: &str = "write of 32 KiB and fdatasync in the same folder, median, at always";
 
 fn measure(options: &Options) -> Result<Vec<Measure>, String> {
@@ -207,7 +207,7 @@ fn pair(
     Ok(())
 }
 
-/// What reached the device, for each byte of requests and of the journal.
+/// Bytes written to the device for each byte of requests and of the journal.
 fn add_written(measures: &mut Vec<Measure>, written: &Written) {
     let Written { server, requested_bytes, journal_bytes, device_bytes, .. } = written;
     let per = |bytes: u64| *device_bytes as f64 / bytes as f64;

@@ -1,4 +1,4 @@
-//! What a run found: tables and bars for a terminal, and the JSON file that is kept.
+//! The report of a run: tables and bars for a terminal, and its JSON file.
 //!
 //! Not for measuring. Ratios are medians over rounds, the two halves of each having run one after
 //! the other on the same addresses.

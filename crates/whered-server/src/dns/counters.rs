@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+use whered_engine::sync;
 
 use whered_dns::{Choice, Outcome};
 use whered_engine::Generation;
@@ -67,7 +68,7 @@ impl Counters {
     }
 
     fn named(&self) -> MutexGuard<'_, NamedCounters> {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.named)
     }
 }
 

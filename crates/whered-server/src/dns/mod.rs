@@ -29,9 +29,10 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
+use whered_engine::sync;
 
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::{Semaphore, mpsc};
@@ -257,7 +258,7 @@ impl Tcp {
         // All connections are tasks of one thread, so that nobody waits for this lock.
         let answerer = Arc::new(Mutex::new(self.answerer));
         let answer = move |query: &[u8], source, reply: &mut Vec<u8>| {
-            let mut answerer = answerer.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut answerer = sync::lock(&answerer);
             answerer.answer_message(query, source, reply);
         };
         let shared = self.shared;

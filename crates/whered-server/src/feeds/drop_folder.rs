@@ -29,9 +29,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use whered_engine::sync;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
@@ -117,7 +118,7 @@ struct Notices {
 }
 
 fn lock(notices: &Mutex<Notices>) -> MutexGuard<'_, Notices> {
-    notices.lock().unwrap_or_else(PoisonError::into_inner)
+    sync::lock(notices)
 }
 
 /// The system's notices of files that are complete, and of those that are not.

@@ -4,8 +4,9 @@
 //! At the same time: one lock for all, held for a copy or a count.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
+use whered_engine::sync;
 
 use whered_engine::Probed;
 
@@ -110,7 +111,7 @@ impl HealthBoard {
     }
 
     fn sites(&self) -> MutexGuard<'_, BTreeMap<SiteKey, SiteReport>> {
-        self.sites.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.sites)
     }
 }
 

@@ -3,7 +3,8 @@
 //! Not for: anything by address or by client. One short lock a request.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use whered_engine::sync;
 
 use axum::http::StatusCode;
 
@@ -16,13 +17,13 @@ pub(crate) struct HttpCounters {
 impl HttpCounters {
     /// Every route and status that was seen, with its count.
     pub(crate) fn read(&self) -> Vec<(&'static str, u16, u64)> {
-        let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let requests = sync::lock(&self.requests);
         requests.iter().map(|((route, status), count)| (*route, *status, *count)).collect()
     }
 
     /// Counts one answered request.
     pub(crate) fn add(&self, route: &'static str, status: StatusCode) {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = sync::lock(&self.requests);
         *requests.entry((route, status.as_u16())).or_default() += 1;
     }
 }

@@ -14,9 +14,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use whered_engine::sync;
 
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
@@ -68,7 +69,7 @@ impl Connections {
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.open)
     }
 
     /// A place for a connection; that of one that waits for its client, if there is no other.
@@ -124,7 +125,7 @@ struct State {
 
 impl Connection {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.shared.state)
     }
 
     /// Whether it waits for its client.

@@ -15,8 +15,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::Builder;
+use whered_engine::sync;
 
 use whered_engine::Engine;
 
@@ -44,7 +45,7 @@ pub(crate) struct BackgroundCommand {
 impl BackgroundCommand {
     /// What is left to do, once the work is done.
     pub(crate) fn take(&self) -> Option<(Finish, ReplyMode)> {
-        let finish = self.finish.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let finish = sync::lock(&self.finish).take();
         finish.map(|finish| (finish, self.mode))
     }
 }
@@ -75,7 +76,7 @@ pub(crate) fn begin(
             tracing::error!("a command has panicked on a thread of its own");
             Box::new(|_: &mut Reply| Err(Failure::text("ERR the command has failed")))
         });
-        *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(finish);
+        *sync::lock(&done) = Some(finish);
         RUNNING.fetch_sub(1, Ordering::Relaxed);
         client.call();
     };

@@ -18,8 +18,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
+use whered_engine::sync;
 
 use super::notifier::Notifier;
 
@@ -95,7 +96,7 @@ impl Clients {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Client>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.open)
     }
 }
 
@@ -244,10 +245,10 @@ impl Client {
     }
 
     fn lock_info(&self) -> MutexGuard<'_, ClientInfo> {
-        self.info.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.info)
     }
 
     fn lock_mailbox(&self) -> MutexGuard<'_, Mailbox> {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.mailbox)
     }
 }

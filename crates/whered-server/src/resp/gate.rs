@@ -17,7 +17,8 @@
 //! each other; a writer takes its worker's only, and not inside `EXEC`. A write also raises the
 //! flags of watched keys before it releases its lock: `WATCH` depends on that (`watch`).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+use whered_engine::sync;
 
 /// One lock for each worker.
 pub(crate) struct WriteGate {
@@ -53,5 +54,5 @@ impl WriteGate {
 
 fn lock(shard: &Shard) -> MutexGuard<'_, ()> {
     // It guards no data: a panic inside leaves nothing half done here.
-    shard.0.lock().unwrap_or_else(PoisonError::into_inner)
+    sync::lock(&shard.0)
 }

@@ -12,8 +12,9 @@
 //! Invariant: what is handed over is taken. A worker that stops, or has ended for whatever reason,
 //! has closed its list, and a caller that would hand it something keeps it.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use whered_engine::sync;
 
 use mio::Waker;
 
@@ -73,7 +74,7 @@ impl Notifier {
     /// A connection of the worker has something to take. Only the first call before the worker
     /// looks costs a system call.
     pub(super) fn call(&self, index: usize, id: u64) {
-        let mut calls = locked(&self.calls);
+        let mut calls = sync::lock(&self.calls);
         calls.push((index, id));
         let is_first = calls.len() == 1;
         drop(calls);
@@ -84,13 +85,13 @@ impl Notifier {
 
     /// The connections that were called.
     pub(super) fn take_calls(&self) -> Vec<(usize, u64)> {
-        std::mem::take(&mut *locked(&self.calls))
+        std::mem::take(&mut *sync::lock(&self.calls))
     }
 
     /// The worker is to serve a connection that another one has accepted. Gives it back if the
     /// worker takes no more.
     pub(super) fn hand(&self, accepted: AcceptedConnection) -> Result<(), AcceptedConnection> {
-        let mut handed = locked(&self.handed);
+        let mut handed = sync::lock(&self.handed);
         let Some(list) = &mut *handed else { return Err(accepted) };
         list.push(accepted);
         let is_first = list.len() == 1;
@@ -104,12 +105,12 @@ impl Notifier {
 
     /// The connections that were handed over, each counted as open.
     pub(super) fn take_handed(&self) -> Vec<AcceptedConnection> {
-        locked(&self.handed).as_mut().map_or_else(Vec::new, std::mem::take)
+        sync::lock(&self.handed).as_mut().map_or_else(Vec::new, std::mem::take)
     }
 
     /// Takes what was handed over for the last time, and closes the list.
     pub(super) fn take_last_handed(&self) -> Vec<AcceptedConnection> {
-        locked(&self.handed).take().unwrap_or_default()
+        sync::lock(&self.handed).take().unwrap_or_default()
     }
 
     /// The worker has ended.
@@ -147,8 +148,4 @@ impl Notifier {
     pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -15,7 +15,8 @@
 //! Cost of publishing: O(listeners + patterns), one copy of the message for all listeners.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use whered_engine::sync;
 
 use super::clients::{Client, Message};
 use super::glob;
@@ -101,11 +102,11 @@ impl PubSub {
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, [Listeners; 2]> {
-        self.registry.read().unwrap_or_else(PoisonError::into_inner)
+        sync::read(&self.registry)
     }
 
     fn exclusive(&self) -> RwLockWriteGuard<'_, [Listeners; 2]> {
-        self.registry.write().unwrap_or_else(PoisonError::into_inner)
+        sync::write(&self.registry)
     }
 }
 

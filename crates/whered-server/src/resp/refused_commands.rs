@@ -14,9 +14,10 @@
 //! names.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use whered_engine::sync;
 
 /// For how long refusals are counted together.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -54,7 +55,7 @@ impl RefusedCommands {
     /// Notes a command that is answered with an error; what is to be told of it now, if anything.
     pub(crate) fn note(&self, name: &[u8], now: Instant) -> Option<RefusalReport> {
         let name = name[..name.len().min(NAME_BYTES)].to_ascii_lowercase();
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = sync::lock(&self.runs);
         let name = match runs.len() < NAMES_MAX || runs.contains_key(&name) {
             true => name,
             false => b"(others)".to_vec(),

@@ -8,8 +8,9 @@
 //! At the same time: one lock, taken only for a slow command and by `SLOWLOG`.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
+use whered_engine::sync;
 
 use super::protocol::Args;
 
@@ -72,7 +73,7 @@ impl SlowLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.inner)
     }
 }
 

@@ -19,8 +19,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use whered_engine::sync;
 
 use whered_engine::store::Histogram;
 
@@ -61,7 +62,7 @@ impl Statistics {
     }
 
     fn lock_errors(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
-        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.errors)
     }
 
     /// Where a worker counts.

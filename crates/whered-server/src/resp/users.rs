@@ -14,7 +14,8 @@
 //! its place, and connections that are logged in stay so.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
+use whered_engine::sync;
 
 use super::glob;
 
@@ -230,12 +231,12 @@ impl Users {
 
     /// Gives the default user another password, or none.
     pub(crate) fn set_default_password(&self, password: Option<PasswordHash>) {
-        let mut users = self.users.write().unwrap_or_else(PoisonError::into_inner);
+        let mut users = sync::write(&self.users);
         users[0] = Arc::new(User::default_user(password));
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Vec<Arc<User>>> {
-        self.users.read().unwrap_or_else(PoisonError::into_inner)
+        sync::read(&self.users)
     }
 }
 

@@ -17,7 +17,8 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+use whered_engine::sync;
 
 /// Raised when a watched key was changed; one for each session.
 pub(crate) type DirtyFlag = Arc<AtomicBool>;
@@ -79,6 +80,6 @@ impl Watches {
     }
 
     fn lock(&self) -> MutexGuard<'_, Keys> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        sync::lock(&self.keys)
     }
 }

@@ -7,8 +7,9 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::Builder;
+use whered_engine::sync;
 
 use tokio::sync::mpsc;
 
@@ -137,7 +138,7 @@ impl Server {
             return Ok(HandedOver::Stopped);
         }
         tracing::error!("the other process was gone before it served; serving on");
-        let latest = self.latest.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let latest = sync::unpoisoned(self.latest.into_inner());
         let resumed = Server::start_after(latest, None, handed, self.links);
         if let Some(dns) = dns {
             let next = resumed.as_ref().ok().and_then(|server| server.listeners.dns.as_ref());

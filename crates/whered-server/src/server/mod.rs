@@ -16,8 +16,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
+use whered_engine::sync;
 
 use whered_engine::store::{JournalOptions, SyncPolicy};
 use whered_engine::{BeforeData, Engine, EngineError, EngineOptions, SnapshotOptions};
@@ -229,7 +230,7 @@ impl Server {
         remark_on_rulesets(&self.engine);
         self.helpers.reloader.configured();
         self.helpers.prober.configure(checks);
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = latest;
+        *sync::lock(&self.latest) = latest;
         let mut line = format!(
             "generation {} with {} databases, {} zones, {} pools",
             report.generation, report.databases, report.zones, report.pools
