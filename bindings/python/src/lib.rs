@@ -17,6 +17,7 @@
 
 mod address;
 mod arrow;
+mod columns;
 mod database;
 mod error;
 mod maxminddb;

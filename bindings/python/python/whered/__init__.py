@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ._whered import (
     Column,
+    Database,
     InvalidDatabaseError,
     Table,
     __version__,
@@ -11,6 +12,7 @@ from ._whered import (
 
 __all__ = [
     "Column",
+    "Database",
     "InvalidDatabaseError",
     "Table",
     "__version__",

@@ -1,0 +1,320 @@
+//! A column's rows as IP addresses.
+//!
+//! Not for looking them up. Texts are read as everywhere in whered ([`whered_ip::text::read`]):
+//! blanks, brackets, a port or a zone around an address are taken off, and an IPv4-mapped address
+//! is the IPv4 address that it stands for.
+//!
+//! Cost: nothing is copied; a row takes one parse, those of a dictionary one for each entry.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, UInt32Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeBinaryArray, GenericStringArray, Int64Array, OffsetSizeTrait,
+    StringViewArray, UInt32Array, UInt64Array,
+};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use whered_ip::text;
+
+use super::{Invalid, Piece};
+use crate::arrow::input::{Column, wrong_type};
+
+/// The types of columns that hold addresses, for messages.
+const ALLOWED: &str = "texts (Utf8, LargeUtf8, Utf8View, also in dictionaries), IPv4 addresses as \
+                       UInt32, UInt64 or Int64, and FixedSizeBinary(16)";
+
+/// How many rows are read at once: their answers stay near.
+pub(crate) const BATCH_ROWS: usize = 1024;
+
+/// A column of addresses.
+pub(crate) struct Addresses {
+    chunks: Vec<Chunk>,
+    lengths: Vec<usize>,
+}
+
+/// What a row holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Nothing.
+    Null,
+    /// Something that is no address.
+    Invalid,
+    /// An IPv4 address.
+    V4,
+    /// An IPv6 address.
+    V6,
+}
+
+/// The addresses of some rows.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// What each row holds.
+    pub(crate) kinds: Vec<Kind>,
+    /// The IPv4 address of each row; 0 where there is none.
+    pub(crate) v4: Vec<u32>,
+    /// The rows with IPv6 addresses, in order.
+    pub(crate) v6_rows: Vec<u32>,
+    /// Their addresses.
+    pub(crate) v6: Vec<u128>,
+}
+
+enum Chunk {
+    Texts(GenericStringArray<i32>),
+    LargeTexts(GenericStringArray<i64>),
+    Views(StringViewArray),
+    /// The parsed entries, and the entry of each row.
+    Dictionary {
+        entries: Vec<Option<IpAddr>>,
+        keys: Vec<Option<u32>>,
+        texts: ArrayRef,
+    },
+    Numbers32(UInt32Array),
+    Numbers64(UInt64Array),
+    Signed64(Int64Array),
+    Bytes(FixedSizeBinaryArray),
+    Nulls,
+}
+
+impl Addresses {
+    /// The addresses of a column that a caller passed; `what` names the argument in messages.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` for a column of another type, and the errors of [`Column::of_object`].
+    pub(crate) fn of_object(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Addresses> {
+        let column = Column::of_object(object, what)?;
+        let chunks = column.chunks.iter().map(|chunk| {
+            Chunk::of(chunk).ok_or_else(|| wrong_type(what, &column.data_type, ALLOWED))
+        });
+        let mut chunks: Vec<Chunk> = chunks.collect::<PyResult<_>>()?;
+        if column.chunks.is_empty() {
+            // A column without rows has a type all the same.
+            let empty = arrow_array::new_empty_array(&column.data_type);
+            chunks.extend(Chunk::of(&empty));
+            if chunks.is_empty() {
+                return Err(wrong_type(what, &column.data_type, ALLOWED));
+            }
+        }
+        let mut lengths: Vec<usize> = column.chunks.iter().map(|chunk| chunk.len()).collect();
+        lengths.resize(chunks.len(), 0);
+        Ok(Addresses { chunks, lengths })
+    }
+
+    /// The number of rows of each chunk: answers are chunked in the same way.
+    pub(crate) fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// Reads rows of a chunk, at most [`BATCH_ROWS`]; `batch` is what they hold.
+    ///
+    /// # Errors
+    ///
+    /// `ValueError` that names the row, for a row that is no address, if that is asked for.
+    pub(crate) fn read(&self, piece: &Piece, batch: &mut Batch, invalid: Invalid) -> PyResult<()> {
+        batch.clear();
+        let Some(chunk) = self.chunks.get(piece.chunk) else { return Ok(()) };
+        chunk.read(piece, batch);
+        if invalid == Invalid::Raise
+            && let Some(at) = batch.kinds.iter().position(|kind| *kind == Kind::Invalid)
+        {
+            let (row, text) = (piece.rows.start + at, chunk.shown(piece.rows.start + at));
+            let row = piece.before + row;
+            return Err(PyValueError::new_err(format!("row {row}: {text} is no IP address")));
+        }
+        Ok(())
+    }
+}
+
+impl Batch {
+    fn clear(&mut self) {
+        self.kinds.clear();
+        self.v4.clear();
+        self.v6_rows.clear();
+        self.v6.clear();
+    }
+
+    #[inline(always)]
+    fn push4(&mut self, address: u32) {
+        self.kinds.push(Kind::V4);
+        self.v4.push(address);
+    }
+
+    #[inline(always)]
+    fn push_without(&mut self, kind: Kind) {
+        self.kinds.push(kind);
+        self.v4.push(0);
+    }
+
+    fn push6(&mut self, address: u128) {
+        self.v6_rows.push(self.kinds.len() as u32);
+        self.v6.push(address);
+        self.push_without(Kind::V6);
+    }
+
+    fn push(&mut self, address: Option<IpAddr>) {
+        match address {
+            Some(IpAddr::V4(address)) => self.push4(address.to_bits()),
+            Some(IpAddr::V6(address)) => self.push6(address.to_bits()),
+            None => self.push_without(Kind::Invalid),
+        }
+    }
+
+    #[inline(always)]
+    fn push_text(&mut self, written: &[u8]) {
+        match text::parse4(written) {
+            Some(address) => self.push4(address),
+            None => self.push_other(written),
+        }
+    }
+
+    #[inline(never)]
+    fn push_other(&mut self, written: &[u8]) {
+        self.push(text::read(written));
+    }
+}
+
+impl Chunk {
+    fn of(array: &ArrayRef) -> Option<Chunk> {
+        let chunk = match array.data_type() {
+            DataType::Utf8 => Chunk::Texts(array.as_string().clone()),
+            DataType::LargeUtf8 => Chunk::LargeTexts(array.as_string().clone()),
+            DataType::Utf8View => Chunk::Views(array.as_string_view().clone()),
+            DataType::UInt32 => Chunk::Numbers32(array.as_primitive::<UInt32Type>().clone()),
+            DataType::UInt64 => Chunk::Numbers64(array.as_primitive::<UInt64Type>().clone()),
+            DataType::Int64 => Chunk::Signed64(array.as_primitive::<Int64Type>().clone()),
+            DataType::FixedSizeBinary(16) => Chunk::Bytes(array.as_fixed_size_binary().clone()),
+            DataType::Null => Chunk::Nulls,
+            DataType::Dictionary(..) => return Chunk::of_dictionary(array),
+            _ => return None,
+        };
+        Some(chunk)
+    }
+
+    fn of_dictionary(array: &ArrayRef) -> Option<Chunk> {
+        let dictionary = array.as_any_dictionary();
+        let texts = Chunk::of(dictionary.values())?;
+        if matches!(texts, Chunk::Dictionary { .. }) {
+            return None;
+        }
+        let count = dictionary.values().len();
+        let mut entries = Vec::with_capacity(count);
+        let mut is_null = Vec::with_capacity(count);
+        let mut batch = Batch::default();
+        for start in (0..count).step_by(BATCH_ROWS) {
+            batch.clear();
+            let rows = start..(start + BATCH_ROWS).min(count);
+            texts.read(&Piece { chunk: 0, rows, before: 0 }, &mut batch);
+            let mut v6 = batch.v6.iter();
+            for (kind, v4) in batch.kinds.iter().zip(&batch.v4) {
+                is_null.push(*kind == Kind::Null);
+                entries.push(match kind {
+                    Kind::V4 => Some(IpAddr::V4((*v4).into())),
+                    Kind::V6 => v6.next().map(|address| IpAddr::V6(Ipv6Addr::from_bits(*address))),
+                    Kind::Null | Kind::Invalid => None,
+                });
+            }
+        }
+        // Keys of rows that are null mean nothing, and may lie outside.
+        let nulls = dictionary.keys().nulls().cloned();
+        let keys = if count == 0 {
+            vec![None; array.len()]
+        } else {
+            let keys = dictionary.normalized_keys().into_iter().enumerate();
+            let key = |(row, key): (usize, usize)| {
+                let is_set = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+                (is_set && !is_null.get(key).copied().unwrap_or(true)).then_some(key as u32)
+            };
+            keys.map(key).collect()
+        };
+        Some(Chunk::Dictionary { entries, keys, texts: dictionary.values().clone() })
+    }
+
+    fn read(&self, piece: &Piece, batch: &mut Batch) {
+        let rows = piece.rows.clone();
+        match self {
+            Chunk::Texts(texts) => read_texts(texts, piece, batch),
+            Chunk::LargeTexts(texts) => read_texts(texts, piece, batch),
+            Chunk::Views(texts) => {
+                each(texts.nulls(), rows, batch, |row, batch| {
+                    batch.push_text(texts.value(row).as_bytes());
+                });
+            }
+            Chunk::Dictionary { entries, keys, .. } => {
+                for key in keys.get(rows).unwrap_or_default() {
+                    match key {
+                        Some(key) => batch.push(entries.get(*key as usize).copied().flatten()),
+                        None => batch.push_without(Kind::Null),
+                    }
+                }
+            }
+            Chunk::Numbers32(numbers) => {
+                each(numbers.nulls(), rows, batch, |row, batch| batch.push4(numbers.value(row)));
+            }
+            Chunk::Numbers64(numbers) => each(numbers.nulls(), rows, batch, |row, batch| {
+                match u32::try_from(numbers.value(row)) {
+                    Ok(address) => batch.push4(address),
+                    Err(_) => batch.push_without(Kind::Invalid),
+                }
+            }),
+            Chunk::Signed64(numbers) => each(numbers.nulls(), rows, batch, |row, batch| {
+                match u32::try_from(numbers.value(row)) {
+                    Ok(address) => batch.push4(address),
+                    Err(_) => batch.push_without(Kind::Invalid),
+                }
+            }),
+            Chunk::Bytes(bytes) => each(bytes.nulls(), rows, batch, |row, batch| {
+                let address = bytes.value(row).first_chunk().copied().map(u128::from_be_bytes);
+                let address = address.map(|bits| IpAddr::V6(bits.into()).to_canonical());
+                batch.push(address);
+            }),
+            Chunk::Nulls => rows.for_each(|_| batch.push_without(Kind::Null)),
+        }
+    }
+
+    /// What a row holds, as messages show it.
+    fn shown(&self, row: usize) -> String {
+        let quoted = |text: &str| format!("{text:?}");
+        match self {
+            Chunk::Texts(texts) => quoted(texts.value(row)),
+            Chunk::LargeTexts(texts) => quoted(texts.value(row)),
+            Chunk::Views(texts) => quoted(texts.value(row)),
+            Chunk::Dictionary { keys, texts, .. } => match keys.get(row) {
+                Some(Some(key)) => {
+                    Chunk::of(texts).map_or_else(String::new, |texts| texts.shown(*key as usize))
+                }
+                _ => "null".to_owned(),
+            },
+            Chunk::Numbers32(numbers) => numbers.value(row).to_string(),
+            Chunk::Numbers64(numbers) => numbers.value(row).to_string(),
+            Chunk::Signed64(numbers) => numbers.value(row).to_string(),
+            Chunk::Bytes(_) | Chunk::Nulls => "the value".to_owned(),
+        }
+    }
+}
+
+fn read_texts<O: OffsetSizeTrait>(texts: &GenericStringArray<O>, piece: &Piece, batch: &mut Batch) {
+    each(texts.nulls(), piece.rows.clone(), batch, |row, batch| {
+        batch.push_text(texts.value(row).as_bytes());
+    });
+}
+
+/// Calls `push` for each row that is not null.
+#[inline(always)]
+fn each(
+    nulls: Option<&NullBuffer>,
+    rows: std::ops::Range<usize>,
+    batch: &mut Batch,
+    push: impl Fn(usize, &mut Batch),
+) {
+    match nulls {
+        None => rows.for_each(|row| push(row, batch)),
+        Some(nulls) => rows.for_each(|row| match nulls.is_valid(row) {
+            true => push(row, batch),
+            false => batch.push_without(Kind::Null),
+        }),
+    }
+}

@@ -1,0 +1,255 @@
+//! Opening a database and its index: what one version of a file is while it is served.
+#![allow(unsafe_code, reason = "mapping a file is unsafe: another process may change it")]
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use memmap2::Mmap;
+use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use whered_mmdb::{Database, DatabaseIndex, FieldPath, IndexForm, IndexOptions};
+
+use crate::error::{InvalidDatabaseError, of_database};
+
+/// Where the index of a database comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IndexChoice {
+    /// From the file beside the database if it is that of this database, else it is built.
+    Auto,
+    /// From the file beside the database.
+    File,
+    /// Built in memory.
+    Build,
+}
+
+impl IndexChoice {
+    /// The choice that a caller named.
+    ///
+    /// # Errors
+    ///
+    /// `ValueError` for another name.
+    pub(crate) fn of_name(name: &str) -> PyResult<IndexChoice> {
+        match name {
+            "auto" => Ok(IndexChoice::Auto),
+            "file" => Ok(IndexChoice::File),
+            "build" => Ok(IndexChoice::Build),
+            other => Err(PyValueError::new_err(format!(
+                "index={other:?}: allowed are \"auto\", \"file\" and \"build\""
+            ))),
+        }
+    }
+}
+
+/// What tells one version of a file from another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    size_bytes: u64,
+    modified: (i64, i64),
+}
+
+impl Stamp {
+    fn of(file: &File) -> io::Result<Stamp> {
+        let metadata = file.metadata()?;
+        Ok(Stamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size_bytes: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        })
+    }
+
+    /// The stamp of the file at a path.
+    ///
+    /// # Errors
+    ///
+    /// `OSError` of the system.
+    pub(crate) fn at(path: &Path) -> PyResult<Stamp> {
+        open_regular(path)
+            .and_then(|file| Stamp::of(&file))
+            .map_err(|error| of_system(path, &error))
+    }
+}
+
+/// A database with its index, and the files that stay mapped.
+pub(crate) struct Opened {
+    pub(crate) database: Database,
+    pub(crate) index: DatabaseIndex,
+    pub(crate) stamp: Stamp,
+    mapped: Vec<Arc<Mapped>>,
+}
+
+impl Opened {
+    /// Opens the database at a path and its index.
+    ///
+    /// With the index in a file both are mapped, so that processes share their memory; else the
+    /// database is read into memory, where nobody can change it, and compiled.
+    ///
+    /// # Errors
+    ///
+    /// `FileNotFoundError` and `OSError` of the system; `InvalidDatabaseError` for a file that is
+    /// no database or is damaged; with [`IndexChoice::File`] for an index of another database.
+    pub(crate) fn new(path: &Path, choice: IndexChoice) -> PyResult<Opened> {
+        let index_path = index_path(path);
+        let has_index = choice != IndexChoice::Build && index_path.exists();
+        if choice == IndexChoice::File && !has_index {
+            return Err(PyFileNotFoundError::new_err(format!(
+                "{}: there is no index; `Database(path).save_index()` and `whered db index` write it",
+                index_path.display()
+            )));
+        }
+        if has_index {
+            match Opened::mapped(path, &index_path) {
+                Err(_) if choice == IndexChoice::Auto => {}
+                opened => return opened,
+            }
+        }
+        let (bytes, stamp) = read(path)?;
+        let database = Database::from_bytes(bytes).map_err(|error| in_file(path, &error))?;
+        let options = IndexOptions { form: IndexForm::Compact, fields: Vec::<FieldPath>::new() };
+        let index = DatabaseIndex::build(&database, &options);
+        let index = index.map_err(|error| in_file(path, &error))?;
+        Ok(Opened { database, index, stamp, mapped: Vec::new() })
+    }
+
+    fn mapped(path: &Path, index_path: &Path) -> PyResult<Opened> {
+        let (bytes, stamp) = Mapped::new(path)?;
+        let (index_bytes, _) = Mapped::new(index_path)?;
+        let owner = Bytes::from_owner(MappedBytes(Arc::clone(&bytes)));
+        let database = Database::from_bytes(owner).map_err(|error| in_file(path, &error))?;
+        let shared: Arc<dyn AsRef<[u8]> + Send + Sync> =
+            Arc::new(MappedBytes(Arc::clone(&index_bytes)));
+        let index = DatabaseIndex::from_bytes(shared, &database);
+        let index = index.map_err(|error| in_file(index_path, &error))?;
+        Ok(Opened { database, index, stamp, mapped: vec![bytes, index_bytes] })
+    }
+
+    /// Whether database and index are mapped files.
+    pub(crate) fn is_mapped(&self) -> bool {
+        !self.mapped.is_empty()
+    }
+
+    /// Makes sure that the mapped files have not been cut: reading behind their end would kill
+    /// the process. To be called before each piece of work; nothing to do without mapped files.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidDatabaseError` that names the file.
+    #[inline]
+    pub(crate) fn check(&self) -> PyResult<()> {
+        self.mapped.iter().try_for_each(|mapped| mapped.check())
+    }
+}
+
+/// The file that keeps the index of a database.
+pub(crate) fn index_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".index");
+    PathBuf::from(name)
+}
+
+/// A mapped file, and the file itself, to ask for its size.
+struct Mapped {
+    map: Mmap,
+    file: File,
+    path: PathBuf,
+}
+
+impl Mapped {
+    fn new(path: &Path) -> PyResult<(Arc<Mapped>, Stamp)> {
+        let mapped = || {
+            let file = open_regular(path)?;
+            let stamp = Stamp::of(&file)?;
+            // SAFETY: others may change the file, as documented: readers check every number that
+            // they follow, and `check` finds a file that was cut.
+            let map = unsafe { Mmap::map(&file) }?;
+            Ok((Arc::new(Mapped { map, file, path: path.to_owned() }), stamp))
+        };
+        mapped().map_err(|error| of_system(path, &error))
+    }
+
+    fn check(&self) -> PyResult<()> {
+        let size_bytes = self.file.metadata().map_err(|error| of_system(&self.path, &error))?.len();
+        if size_bytes < self.map.len() as u64 {
+            return Err(InvalidDatabaseError::new_err(format!(
+                "{}: cut to {size_bytes} bytes while it was mapped; replace files by renaming",
+                self.path.display()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a mapped file, for owners that want a type of their own.
+struct MappedBytes(Arc<Mapped>);
+
+impl AsRef<[u8]> for MappedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0.map
+    }
+}
+
+fn read(path: &Path) -> PyResult<(Vec<u8>, Stamp)> {
+    let read = || {
+        let mut file = open_regular(path)?;
+        let stamp = Stamp::of(&file)?;
+        let mut bytes = Vec::with_capacity(stamp.size_bytes as usize);
+        file.read_to_end(&mut bytes)?;
+        Ok((bytes, stamp))
+    };
+    read().map_err(|error| of_system(path, &error))
+}
+
+/// Opens a regular file: a pipe that nobody writes to would block for ever, and a device such as
+/// `/dev/zero` has no end.
+fn open_regular(path: &Path) -> io::Result<File> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    File::open(path)
+}
+
+/// The system's error with the file's name; of the class that Python gives this error.
+#[cold]
+pub(crate) fn of_system(path: &Path, error: &io::Error) -> PyErr {
+    match error.raw_os_error() {
+        // With a number Python chooses the class: FileNotFoundError, PermissionError and so on.
+        Some(number) => {
+            let text = error.to_string();
+            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+            PyOSError::new_err((number, text, path.display().to_string()))
+        }
+        None => PyOSError::new_err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// A database's error with the file's name.
+#[cold]
+pub(crate) fn in_file(path: &Path, error: &whered_mmdb::MmdbError) -> PyErr {
+    match error.kind() {
+        whered_mmdb::ErrorKind::AddressFamily | whered_mmdb::ErrorKind::Path => of_database(error),
+        _ => InvalidDatabaseError::new_err(format!("{}: {error}", path.display())),
+    }
+}
+
+/// Writes a file whole beside its place and renames it there.
+pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}.new", std::process::id()));
+    let temporary = PathBuf::from(temporary);
+    let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&temporary);
+    let written = written.and_then(|mut file| {
+        io::Write::write_all(&mut file, bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&temporary, path)
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
+}
