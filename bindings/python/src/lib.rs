@@ -25,6 +25,7 @@ mod pieces;
 mod points;
 mod prefix_set;
 mod rules;
+mod texts;
 
 use pyo3::prelude::*;
 

@@ -30,10 +30,7 @@ pub(crate) fn run<P: Send>(
     threads: usize,
     work: impl Fn(P) -> PyResult<()> + Sync,
 ) -> PyResult<()> {
-    if !(1..=THREADS_MAX).contains(&threads) {
-        let what = format!("threads={threads}: allowed are 1 to {THREADS_MAX}");
-        return Err(PyValueError::new_err(what));
-    }
+    check_threads(threads)?;
     let others = threads.min(pieces.len()).saturating_sub(1);
     let pieces = Mutex::new(pieces.into_iter());
     let is_over = AtomicBool::new(false);
@@ -70,4 +67,17 @@ pub(crate) fn run<P: Send>(
             })
         })
     })
+}
+
+/// That a caller asks for a number of threads that can be.
+///
+/// # Errors
+///
+/// `ValueError` for 0 or too many threads.
+pub(crate) fn check_threads(threads: usize) -> PyResult<()> {
+    if (1..=THREADS_MAX).contains(&threads) {
+        return Ok(());
+    }
+    let what = format!("threads={threads}: allowed are 1 to {THREADS_MAX}");
+    Err(PyValueError::new_err(what))
 }

@@ -6,6 +6,7 @@ from ._whered import (
     Column,
     Database,
     InvalidDatabaseError,
+    Points,
     Table,
     __version__,
 )
@@ -14,6 +15,7 @@ __all__ = [
     "Column",
     "Database",
     "InvalidDatabaseError",
+    "Points",
     "Table",
     "__version__",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address
 from os import PathLike
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 class _ArrowArray(Protocol):
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
@@ -17,6 +17,7 @@ _Address = str | IPv4Address | IPv6Address
 _Column = _ArrowArray | _ArrowStream | Sequence[Any]
 _Texts = Literal["utf8_view", "utf8", "large_utf8", "dictionary"]
 _Invalid = Literal["null", "raise"]
+_Default = TypeVar("_Default")
 
 __version__: str
 
@@ -109,11 +110,25 @@ class Database:
 class Points:
     """Named points, and what is near a place."""
 
+    @overload
     def __new__(cls) -> Points: ...
+    @overload
+    def __new__(
+        cls, members: _Column, longitude: _Column, latitude: _Column, *, threads: int = 1
+    ) -> Points: ...
     def __len__(self) -> int: ...
     def __contains__(self, member: str) -> bool: ...
     def __getitem__(self, member: str) -> tuple[float, float]: ...
-    def add(self, members: _Column, longitude: _Column, latitude: _Column, *, threads: int = 1) -> int: ...
+    def __setitem__(self, member: str, place: tuple[float, float]) -> None: ...
+    def __delitem__(self, member: str) -> None: ...
+    def __iter__(self) -> Iterator[str]: ...
+    @overload
+    def get(self, member: str) -> tuple[float, float] | None: ...
+    @overload
+    def get(self, member: str, default: _Default) -> tuple[float, float] | _Default: ...
+    def add(
+        self, members: _Column, longitude: _Column, latitude: _Column, *, threads: int = 1
+    ) -> int: ...
     def remove(self, members: _Column) -> int: ...
     def near(
         self,
@@ -122,13 +137,19 @@ class Points:
         *,
         radius_meters: float | None = None,
         count: int | None = None,
+        texts: _Texts = "utf8_view",
     ) -> Table: ...
+    @overload
     def within(
-        self,
-        *,
-        box: tuple[float, float, float, float] | None = None,
-        polygon: Sequence[tuple[float, float]] | None = None,
-        circle: tuple[float, float, float] | None = None,
+        self, *, box: tuple[float, float, float, float], texts: _Texts = "utf8_view"
+    ) -> Table: ...
+    @overload
+    def within(
+        self, *, polygon: Iterable[Sequence[float]], texts: _Texts = "utf8_view"
+    ) -> Table: ...
+    @overload
+    def within(
+        self, *, circle: tuple[float, float, float], texts: _Texts = "utf8_view"
     ) -> Table: ...
     def nearest(
         self,
@@ -141,6 +162,8 @@ class Points:
         invalid: _Invalid = "null",
         threads: int = 1,
     ) -> Table: ...
+    @property
+    def memory_bytes(self) -> int: ...
 
 class PrefixSet:
     """Prefixes with values, and the longest one around an address."""

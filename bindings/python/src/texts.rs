@@ -1,0 +1,193 @@
+//! Columns of texts in answers: made once, in the type that the caller chose.
+//!
+//! For: answers that are texts row by row ([`Texts::of_views`]), and answers that are numbers of
+//! a few texts ([`Texts::of_numbers`]).
+//! Cost: `utf8_view` copies 16 bytes a row and shares the texts, `dictionary` 4 bytes a row; the
+//! other two copy every text.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::builder::{
+    GenericStringBuilder, Int32Builder, LargeStringBuilder, StringBuilder, StringViewBuilder,
+};
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, DictionaryArray, OffsetSizeTrait, StringViewArray};
+use arrow_schema::{ArrowError, DataType};
+use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::prelude::*;
+
+/// The Arrow type of a column of texts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Texts {
+    /// `Utf8View`.
+    View,
+    /// `Utf8`.
+    Small,
+    /// `LargeUtf8`.
+    Large,
+    /// `Dictionary(Int32, Utf8)`.
+    Dictionary,
+}
+
+/// The number of no text.
+pub(crate) const NO_TEXT: u32 = u32::MAX;
+
+impl Texts {
+    /// The type that a caller named.
+    ///
+    /// # Errors
+    ///
+    /// `ValueError` for another name.
+    pub(crate) fn of_name(name: &str) -> PyResult<Texts> {
+        match name {
+            "utf8_view" => Ok(Texts::View),
+            "utf8" => Ok(Texts::Small),
+            "large_utf8" => Ok(Texts::Large),
+            "dictionary" => Ok(Texts::Dictionary),
+            other => Err(PyValueError::new_err(format!(
+                "texts={other:?}: allowed are \"utf8_view\", \"utf8\", \"large_utf8\" and \
+                 \"dictionary\""
+            ))),
+        }
+    }
+
+    /// The type itself.
+    pub(crate) fn data_type(self) -> DataType {
+        match self {
+            Texts::View => DataType::Utf8View,
+            Texts::Small => DataType::Utf8,
+            Texts::Large => DataType::LargeUtf8,
+            Texts::Dictionary => {
+                DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+            }
+        }
+    }
+
+    /// The column with these texts.
+    ///
+    /// # Errors
+    ///
+    /// `OverflowError` for more bytes than the type can hold.
+    pub(crate) fn of_views(self, views: StringViewArray) -> PyResult<ArrayRef> {
+        match self {
+            Texts::View => Ok(Arc::new(views)),
+            Texts::Small => {
+                let texts: StringBuilder = built(views.len(), || views.iter())?;
+                Ok(finished(texts))
+            }
+            Texts::Large => {
+                let texts: LargeStringBuilder = built(views.len(), || views.iter())?;
+                Ok(finished(texts))
+            }
+            Texts::Dictionary => {
+                let mut numbers: HashMap<&str, i32> = HashMap::new();
+                let mut distinct: Vec<&str> = Vec::new();
+                let mut keys = Int32Builder::with_capacity(views.len());
+                for text in &views {
+                    keys.append_option(text.map(|text| {
+                        *numbers.entry(text).or_insert_with(|| {
+                            distinct.push(text);
+                            (distinct.len() - 1) as i32
+                        })
+                    }));
+                }
+                let texts: StringBuilder =
+                    built(distinct.len(), || distinct.iter().copied().map(Some))?;
+                dictionary(keys, &finished(texts))
+            }
+        }
+    }
+
+    /// The column of the texts with these numbers in `pool`; [`NO_TEXT`] is null.
+    ///
+    /// # Errors
+    ///
+    /// `OverflowError` for more bytes than the type can hold.
+    pub(crate) fn of_numbers(self, pool: &Pool, numbers: &[u32]) -> PyResult<ArrayRef> {
+        let number = |number: &u32| (*number != NO_TEXT).then_some(*number as usize);
+        match self {
+            Texts::Dictionary => {
+                let mut keys = Int32Builder::with_capacity(numbers.len());
+                for key in numbers {
+                    let text = number(key).filter(|number| pool.views.is_valid(*number));
+                    keys.append_option(text.map(|number| number as i32));
+                }
+                dictionary(keys, &pool.texts()?)
+            }
+            _ => self.of_views(pool.gathered(numbers.iter().map(number))?),
+        }
+    }
+}
+
+/// Some texts that many rows share, by number.
+pub(crate) struct Pool {
+    views: StringViewArray,
+}
+
+impl Pool {
+    /// The texts in their order.
+    pub(crate) fn new<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> Pool {
+        let mut views = StringViewBuilder::new();
+        texts.for_each(|text| views.append_option(text));
+        Pool { views: views.finish() }
+    }
+
+    /// The texts as the values of a dictionary.
+    fn texts(&self) -> PyResult<ArrayRef> {
+        let texts: StringBuilder = built(self.views.len(), || self.views.iter())?;
+        Ok(finished(texts))
+    }
+
+    fn gathered(
+        &self,
+        numbers: impl ExactSizeIterator<Item = Option<usize>>,
+    ) -> PyResult<StringViewArray> {
+        let all = self.views.views();
+        let mut views = Vec::with_capacity(numbers.len());
+        let mut is_valid = Vec::with_capacity(numbers.len());
+        for number in numbers {
+            let number = number.filter(|number| self.views.is_valid(*number));
+            views.push(number.and_then(|number| all.get(number)).copied().unwrap_or_default());
+            is_valid.push(number.is_some());
+        }
+        let buffers = self.views.data_buffers().to_vec();
+        StringViewArray::try_new(views.into(), buffers, Some(is_valid.into())).map_err(of_arrow)
+    }
+}
+
+/// A dictionary, whose values that are null make their rows null.
+fn dictionary(mut keys: Int32Builder, values: &ArrayRef) -> PyResult<ArrayRef> {
+    let keys = keys.finish();
+    let column: DictionaryArray<Int32Type> =
+        DictionaryArray::try_new(keys, Arc::clone(values)).map_err(of_arrow)?;
+    Ok(Arc::new(column))
+}
+
+fn finished<O: OffsetSizeTrait>(mut texts: GenericStringBuilder<O>) -> ArrayRef {
+    Arc::new(texts.finish())
+}
+
+/// A builder with these texts in it. Their bytes are counted first: the builder itself would
+/// panic where its offsets end.
+fn built<'a, O: OffsetSizeTrait, I: Iterator<Item = Option<&'a str>>>(
+    count: usize,
+    texts: impl Fn() -> I,
+) -> PyResult<GenericStringBuilder<O>> {
+    let bytes = texts().flatten().map(str::len).sum();
+    if O::from_usize(bytes).is_none() {
+        return Err(PyOverflowError::new_err(format!(
+            "the texts have {bytes} bytes, more than Utf8 holds; pass texts=\"large_utf8\" or \
+             \"utf8_view\""
+        )));
+    }
+    let mut builder = GenericStringBuilder::with_capacity(count, bytes);
+    texts().for_each(|text| builder.append_option(text));
+    Ok(builder)
+}
+
+/// An error of Arrow as a `ValueError`.
+#[cold]
+pub(crate) fn of_arrow(error: ArrowError) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
