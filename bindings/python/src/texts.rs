@@ -1,7 +1,7 @@
 //! Columns of texts in answers: made once, in the type that the caller chose.
 //!
-//! For: answers that are texts row by row ([`Texts::of_views`]), and answers that are numbers of
-//! a few texts ([`Texts::of_numbers`]).
+//! For: answers that are texts row by row ([`Layout::of_views`]), and answers that are numbers of
+//! a few texts ([`Layout::of_numbers`]).
 //! Cost: `utf8_view` copies 16 bytes a row and shares the texts, `dictionary` 4 bytes a row; the
 //! other two copy every text.
 
@@ -17,34 +17,35 @@ use arrow_schema::{ArrowError, DataType};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 
-/// The Arrow type of a column of texts.
+/// How texts are laid out in answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Texts {
+pub(crate) enum Layout {
     /// `Utf8View`.
     View,
     /// `Utf8`.
-    Small,
+    Utf8,
     /// `LargeUtf8`.
-    Large,
+    LargeUtf8,
     /// `Dictionary(Int32, Utf8)`.
     Dictionary,
 }
 
 /// The number of no text.
+#[allow(dead_code, reason = "for sets and rules, which follow")]
 pub(crate) const NO_TEXT: u32 = u32::MAX;
 
-impl Texts {
+impl Layout {
     /// The type that a caller named.
     ///
     /// # Errors
     ///
     /// `ValueError` for another name.
-    pub(crate) fn of_name(name: &str) -> PyResult<Texts> {
+    pub(crate) fn of_name(name: &str) -> PyResult<Layout> {
         match name {
-            "utf8_view" => Ok(Texts::View),
-            "utf8" => Ok(Texts::Small),
-            "large_utf8" => Ok(Texts::Large),
-            "dictionary" => Ok(Texts::Dictionary),
+            "utf8_view" => Ok(Layout::View),
+            "utf8" => Ok(Layout::Utf8),
+            "large_utf8" => Ok(Layout::LargeUtf8),
+            "dictionary" => Ok(Layout::Dictionary),
             other => Err(PyValueError::new_err(format!(
                 "texts={other:?}: allowed are \"utf8_view\", \"utf8\", \"large_utf8\" and \
                  \"dictionary\""
@@ -55,10 +56,10 @@ impl Texts {
     /// The type itself.
     pub(crate) fn data_type(self) -> DataType {
         match self {
-            Texts::View => DataType::Utf8View,
-            Texts::Small => DataType::Utf8,
-            Texts::Large => DataType::LargeUtf8,
-            Texts::Dictionary => {
+            Layout::View => DataType::Utf8View,
+            Layout::Utf8 => DataType::Utf8,
+            Layout::LargeUtf8 => DataType::LargeUtf8,
+            Layout::Dictionary => {
                 DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
             }
         }
@@ -71,16 +72,16 @@ impl Texts {
     /// `OverflowError` for more bytes than the type can hold.
     pub(crate) fn of_views(self, views: StringViewArray) -> PyResult<ArrayRef> {
         match self {
-            Texts::View => Ok(Arc::new(views)),
-            Texts::Small => {
+            Layout::View => Ok(Arc::new(views)),
+            Layout::Utf8 => {
                 let texts: StringBuilder = built(views.len(), || views.iter())?;
                 Ok(finished(texts))
             }
-            Texts::Large => {
+            Layout::LargeUtf8 => {
                 let texts: LargeStringBuilder = built(views.len(), || views.iter())?;
                 Ok(finished(texts))
             }
-            Texts::Dictionary => {
+            Layout::Dictionary => {
                 let mut numbers: HashMap<&str, i32> = HashMap::new();
                 let mut distinct: Vec<&str> = Vec::new();
                 let mut keys = Int32Builder::with_capacity(views.len());
@@ -107,7 +108,7 @@ impl Texts {
     pub(crate) fn of_numbers(self, pool: &Pool, numbers: &[u32]) -> PyResult<ArrayRef> {
         let number = |number: &u32| (*number != NO_TEXT).then_some(*number as usize);
         match self {
-            Texts::Dictionary => {
+            Layout::Dictionary => {
                 let mut keys = Int32Builder::with_capacity(numbers.len());
                 for key in numbers {
                     let text = number(key).filter(|number| pool.views.is_valid(*number));

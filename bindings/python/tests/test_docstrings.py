@@ -1,4 +1,7 @@
-"""Every public name of the package says what it is for, and its examples run as printed."""
+"""Every public name of the package says what it is for, and its examples run as printed.
+
+Examples are given `whered`, and `example_database`, the path of a small database.
+"""
 
 from __future__ import annotations
 
@@ -53,16 +56,16 @@ def doc_of(item):
     return getattr(item, "__doc__", None) or ""
 
 
-def examples(name):
-    return doctest.DocTestParser().get_doctest(doc_of(ALL[name]), {}, name, name, 0)
+def examples(name, **given):
+    return doctest.DocTestParser().get_doctest(doc_of(ALL[name]), given, name, name, 0)
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if ">>>" in doc_of(ALL[name])])
-def test_the_examples_of_a_docstring_run_as_printed(name, tmp_path, monkeypatch):
+def test_the_examples_of_a_docstring_run_as_printed(name, tmp_path, monkeypatch, database_path):
     monkeypatch.chdir(tmp_path)
     said = []
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
-    runner.run(examples(name), out=said.append)
+    runner.run(examples(name, whered=whered, example_database=database_path), out=said.append)
     assert runner.failures == 0, "".join(said)
 
 

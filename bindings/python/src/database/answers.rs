@@ -15,53 +15,12 @@ use arrow_array::{
     PrimitiveArray, StringArray, StringViewArray, types,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::DataType;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 
 use super::values::{Codes, Numbers, Texts, Values};
 use crate::pieces::ROWS;
-
-/// How texts are laid out in answers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
-    View,
-    Utf8,
-    LargeUtf8,
-    Dictionary,
-}
-
-impl Layout {
-    /// The layout that a caller named.
-    ///
-    /// # Errors
-    ///
-    /// `ValueError` for another name.
-    pub(crate) fn of_name(name: &str) -> PyResult<Layout> {
-        match name {
-            "utf8_view" => Ok(Layout::View),
-            "utf8" => Ok(Layout::Utf8),
-            "large_utf8" => Ok(Layout::LargeUtf8),
-            "dictionary" => Ok(Layout::Dictionary),
-            other => Err(PyValueError::new_err(format!(
-                "texts={other:?}: allowed are \"utf8_view\", \"utf8\", \"large_utf8\" and \
-                 \"dictionary\""
-            ))),
-        }
-    }
-
-    /// The Arrow type of this layout.
-    pub(crate) fn data_type(self) -> DataType {
-        match self {
-            Layout::View => DataType::Utf8View,
-            Layout::Utf8 => DataType::Utf8,
-            Layout::LargeUtf8 => DataType::LargeUtf8,
-            Layout::Dictionary => {
-                DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
-            }
-        }
-    }
-}
+use crate::texts::Layout;
 
 /// Fills a piece of a chunk's buffers with the answers for these rows of the index.
 pub(crate) type Fill<'a> = Box<dyn FnOnce(&[u32]) + Send + 'a>;

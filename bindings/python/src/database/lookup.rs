@@ -9,12 +9,13 @@ use pyo3::prelude::*;
 use whered_ip::Prefix;
 use whered_mmdb::Found;
 
-use super::answers::{Buffers, Fill, Layout, Written, written};
+use super::answers::{Buffers, Fill, Written, written};
 use super::version::{Field, Version};
 use crate::arrow::output::Column;
 use crate::columns::addresses::{Addresses, BATCH_ROWS, Batch, Kind};
 use crate::columns::{Invalid, Piece, pieces_of};
 use crate::pieces;
+use crate::texts::Layout;
 
 /// What is asked for.
 pub(crate) struct Asked<'a> {

@@ -30,7 +30,7 @@ use crate::address;
 use crate::arrow::output::Table;
 use crate::columns::Invalid;
 use crate::columns::addresses::Addresses;
-use answers::Layout;
+use crate::texts::Layout;
 use open::{IndexChoice, Opened, Stamp, index_path, of_system};
 use version::Version;
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::builder::StringViewBuilder;
-use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, StringViewArray};
+use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, StringViewArray};
 use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use pyo3::exceptions::PyValueError;
@@ -23,8 +23,9 @@ use super::Points;
 use super::places::{self, Places, Row};
 use super::search::nearest_first;
 use crate::arrow::output::{Column, Table};
+use crate::columns::Invalid;
 use crate::pieces;
-use crate::texts::{Texts, of_arrow};
+use crate::texts::{Layout, of_arrow};
 
 /// The most rows of a block: a tenth of a second of work, and enough for neighbours to be near.
 const BLOCK_ROWS_MAX: usize = 1 << 18;
@@ -38,9 +39,9 @@ pub(super) struct Request {
     /// How far they may be.
     pub(super) radius_meters: f64,
     /// The type of the members.
-    pub(super) texts: Texts,
-    /// Whether a row that is no place ends the call.
-    pub(super) is_invalid_raised: bool,
+    pub(super) texts: Layout,
+    /// What becomes of a row that is no place.
+    pub(super) invalid: Invalid,
     /// How many threads work.
     pub(super) threads: usize,
 }
@@ -86,7 +87,9 @@ fn places_of(
     let read = places.read(rows.clone(), Place::new_geographic);
     let place = |(row, place)| match place {
         Row::Place(place) => Ok(Some(place)),
-        Row::Invalid(error) if request.is_invalid_raised => Err(places::of_row(row, &error)),
+        Row::Invalid(error) if request.invalid == Invalid::Raise => {
+            Err(places::of_row(row, &error))
+        }
         Row::Null | Row::Invalid(_) => Ok(None),
     };
     rows.zip(read).map(place).collect()
@@ -181,20 +184,4 @@ fn table(blocks: &[Range<usize>], answers: Vec<Answer>, request: &Request) -> Ta
     columns.push(Column::new("member", request.texts.data_type(), members));
     columns.push(Column::new("distance_meters", DataType::Float64, distances));
     Table::new(columns)
-}
-
-/// Whether a caller wants an exception for rows that are no place.
-///
-/// # Errors
-///
-/// `ValueError` for another name.
-pub(super) fn invalid_of_name(name: &str) -> PyResult<bool> {
-    match name {
-        "null" => Ok(false),
-        "raise" => Ok(true),
-        other => {
-            let what = format!("invalid={other:?}: allowed are \"null\" and \"raise\"");
-            Err(PyValueError::new_err(what))
-        }
-    }
 }

@@ -21,8 +21,9 @@ use pyo3::prelude::*;
 use whered_geo::{Cell, Place, Tree};
 
 use crate::arrow::output::Table;
+use crate::columns::Invalid;
 use crate::pieces;
-use crate::texts::Texts;
+use crate::texts::Layout;
 use places::{Places, Row};
 use rows::Names;
 
@@ -255,7 +256,7 @@ impl Points {
         texts: &str,
     ) -> PyResult<Table> {
         let center = places::geographic(longitude, latitude)?;
-        let texts = Texts::of_name(texts)?;
+        let texts = Layout::of_name(texts)?;
         if radius_meters.is_none() && count.is_none() {
             return Err(PyValueError::new_err("near takes radius_meters, count, or both"));
         }
@@ -297,7 +298,7 @@ impl Points {
         circle: Option<(f64, f64, f64)>,
         texts: &str,
     ) -> PyResult<Table> {
-        let texts = Texts::of_name(texts)?;
+        let texts = Layout::of_name(texts)?;
         match (r#box, polygon, circle) {
             (Some(sides), None, None) => {
                 let area = search::Area::of_sides(sides)?;
@@ -360,8 +361,8 @@ impl Points {
         let request = join::Request {
             count: checked_count(count)?,
             radius_meters: checked_radius(radius_meters)?,
-            texts: Texts::of_name(texts)?,
-            is_invalid_raised: join::invalid_of_name(invalid)?,
+            texts: Layout::of_name(texts)?,
+            invalid: Invalid::of_name(invalid)?,
             threads,
         };
         let places = Places::of_objects(longitude, latitude)?;

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Decimal128Type, Float32Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{Array, ArrayRef, Float64Array, PrimitiveArray, new_empty_array};
 use arrow_schema::DataType;
@@ -36,7 +36,11 @@ enum NameChunk {
     /// Of one of the types of texts.
     Texts(ArrayRef),
     /// Texts, and which of them each row has.
-    Dictionary { texts: ArrayRef, keys: Vec<usize>, array: ArrayRef },
+    Dictionary {
+        texts: ArrayRef,
+        keys: Vec<usize>,
+        array: ArrayRef,
+    },
     Signed(PrimitiveArray<Int64Type>),
     Unsigned(PrimitiveArray<UInt64Type>),
     Nulls,
@@ -102,7 +106,8 @@ impl Numbers {
                 None => numbers.extend(values.iter().copied().map(Some)),
                 Some(nulls) => {
                     let values = rows.zip(values);
-                    numbers.extend(values.map(|(row, value)| nulls.is_valid(row).then_some(*value)));
+                    numbers
+                        .extend(values.map(|(row, value)| nulls.is_valid(row).then_some(*value)));
                 }
             }
         }

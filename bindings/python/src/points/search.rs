@@ -15,7 +15,7 @@ use whered_geo::{Found, FoundCursor, FoundHit, Order, Place, Polygon, Search, Sh
 use super::places;
 use crate::arrow::output::{Column, Table};
 use crate::pieces;
-use crate::texts::Texts;
+use crate::texts::Layout;
 
 /// What a table says of each hit, besides its member and place.
 pub(super) struct Columns {
@@ -75,7 +75,8 @@ impl Area {
         let around = |(west, east): (f64, f64)| {
             let (west, east) = (west - BEYOND_DEGREES, east + BEYOND_DEGREES);
             let (south, north) = (self.south - BEYOND_DEGREES, self.north + BEYOND_DEGREES);
-            let at = |longitude_degrees, latitude_degrees| Place { longitude_degrees, latitude_degrees };
+            let at =
+                |longitude_degrees, latitude_degrees| Place { longitude_degrees, latitude_degrees };
             Polygon::new(&[at(west, south), at(east, south), at(east, north), at(west, north)])
         };
         spans.into_iter().filter_map(around).map(unsorted).collect()
@@ -150,7 +151,7 @@ pub(super) fn run(
     tree: &Tree,
     search: &Search,
     columns: &Columns,
-    texts: Texts,
+    texts: Layout,
 ) -> PyResult<Table> {
     let mut answer = Answer::new(columns, texts);
     answer.take(py, tree, search, |_| true)?;
@@ -158,7 +159,7 @@ pub(super) fn run(
 }
 
 /// The table of what is in a box.
-pub(super) fn run_box(py: Python<'_>, tree: &Tree, area: &Area, texts: Texts) -> PyResult<Table> {
+pub(super) fn run_box(py: Python<'_>, tree: &Tree, area: &Area, texts: Layout) -> PyResult<Table> {
     let mut answer = Answer::new(&WITHIN, texts);
     for search in area.searches() {
         answer.take(py, tree, &search, |hit| area.holds(hit.place()))?;
@@ -169,7 +170,7 @@ pub(super) fn run_box(py: Python<'_>, tree: &Tree, area: &Area, texts: Texts) ->
 /// Chunks of hits so far.
 struct Answer {
     has_distance: bool,
-    texts: Texts,
+    texts: Layout,
     members: Vec<ArrayRef>,
     distances: Vec<ArrayRef>,
     longitudes: Vec<ArrayRef>,
@@ -177,7 +178,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn new(columns: &Columns, texts: Texts) -> Answer {
+    fn new(columns: &Columns, texts: Layout) -> Answer {
         Answer {
             has_distance: columns.has_distance,
             texts,
@@ -234,7 +235,7 @@ impl Answer {
     }
 
     fn table(mut self) -> PyResult<Table> {
-        if self.members.iter().all(|chunk| chunk.is_empty()) {
+        if self.members.iter().all(Array::is_empty) {
             self = Answer::new(&Columns { has_distance: self.has_distance }, self.texts);
             self.push(std::iter::empty())?;
         }
