@@ -64,7 +64,7 @@ test: install fmt-check clippy tidy unit clients examples story ## format, clipp
 ci: test ci-rest ## make test, then ci-rest: all that CI runs; cold under an hour, best as root
 
 .PHONY: ci-rest
-ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings bench-check ## what make ci adds to make test
+ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings python bench-check ## what make ci adds to make test
 	$(call step,make ci: all steps passed)
 
 .PHONY: test-slow
@@ -198,6 +198,12 @@ bindings: build venv ## tests of the C libraries by real programs (tests/binding
 	cargo build --package whered-maxminddb --package whered-c --locked
 	$(VENV)/bin/python -m pytest -q tests/bindings
 
+.PHONY: python
+python: ## the Python package: lints, all tests, and other Pythons that are here (bindings/python)
+	$(call step,python: the package whered on this Python and others)
+	@scripts/python.sh check
+	@scripts/python.sh test
+
 .PHONY: bench-check
 bench-check: ## instructions per operation against bench/results (cargo xtask instructions)
 	$(call step,bench-check: instructions per operation)
@@ -220,6 +226,10 @@ slow-faults: build-bench ## each kind of fault for MINUTES=5 each, the debug pro
 .PHONY: fuzz
 fuzz: ## run each fuzz target for SECONDS=60 seconds (needs nightly and cargo-fuzz)
 	@scripts/fuzz.sh run '$(SECONDS)'
+
+.PHONY: python-wheels
+python-wheels: ## release wheels and source package of the Python package, in bindings/python/dist
+	@scripts/python.sh wheels
 
 # ---- benchmarks: they need rivals (installed), a quiet machine, and minutes to hours ----
 
@@ -344,4 +354,4 @@ fmt: ## format the Rust sources
 .PHONY: clean
 clean: ## remove what was built, and .venv; ./data stays
 	cargo clean
-	rm -rf $(VENV) fuzz/target bench/versus/target
+	rm -rf $(VENV) fuzz/target bench/versus/target bindings/python/target bindings/python/.venv

@@ -1,4 +1,6 @@
 //! Rust's errors as Python's exceptions.
+//!
+//! Not for errors of the system, which know their file (`database::open`).
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;

@@ -72,7 +72,7 @@ const BENCH_LIBRARY: &str = "bench/whered-bench";
 const BINDINGS: &[(&str, &[&str])] = &[
     ("bindings/c/maxminddb", &["whered-ip", "whered-mmdb"]),
     ("bindings/c/whered", &["whered-ip", "whered-mmdb"]),
-    ("bindings/python", &["whered-engine"]),
+    ("bindings/python", &["whered-geo", "whered-ip", "whered-mmdb", "whered-rules"]),
     ("bindings/redis-module", &["whered-engine"]),
 ];
 

@@ -184,7 +184,7 @@ fn no_code(codes: &[u32]) -> Option<NullBuffer> {
     (nulls.null_count() > 0).then_some(nulls)
 }
 
-/// Each text once, and a key for each row.
+/// ForEach text once, and a key for each row.
 fn dictionary(texts: &Texts, codes: Vec<u32>) -> PyResult<ArrayRef> {
     let nulls = no_code(&codes);
     let keys: Vec<i32> = codes.iter().map(|code| code.saturating_sub(1) as i32).collect();
@@ -226,7 +226,7 @@ fn too_much_text(bytes: usize) -> PyErr {
 
 /// The texts of a piece that are made for each row: networks.
 #[derive(Default)]
-pub(crate) struct Written {
+pub(crate) struct RowStrings {
     pub(crate) bytes: Vec<u8>,
     /// Where the text of each row ends; none for a row without.
     pub(crate) ends: Vec<Option<usize>>,
@@ -237,10 +237,10 @@ pub(crate) struct Written {
 /// # Errors
 ///
 /// `OverflowError` for more text than 32-bit offsets count.
-pub(crate) fn written(pieces: &mut [Written], layout: Layout) -> PyResult<ArrayRef> {
+pub(crate) fn written(pieces: &mut [RowStrings], layout: Layout) -> PyResult<ArrayRef> {
     let mut rows: Vec<Option<String>> = Vec::new();
     for piece in pieces {
-        let Written { bytes, ends } = mem::take(piece);
+        let RowStrings { bytes, ends } = mem::take(piece);
         let mut start = 0;
         for end in ends {
             let text = end.and_then(|end| bytes.get(mem::replace(&mut start, end)..end));

@@ -1,4 +1,6 @@
 //! A column of addresses looked up: pieces of rows, on threads, without Python's lock.
+//!
+//! Not for reading addresses (`crate::columns`), nor for laying answers out (`answers`).
 
 use std::io::Write as _;
 use std::iter;
@@ -9,7 +11,7 @@ use pyo3::prelude::*;
 use whered_ip::Prefix;
 use whered_mmdb::Found;
 
-use super::answers::{Buffers, Fill, Written, written};
+use super::answers::{Buffers, Fill, RowStrings, written};
 use super::version::{Field, Version};
 use crate::arrow::output::Column;
 use crate::columns::addresses::{Addresses, BATCH_ROWS, Batch, Kind};
@@ -18,7 +20,7 @@ use crate::pieces;
 use crate::texts::Layout;
 
 /// What is asked for.
-pub(crate) struct Asked<'a> {
+pub(crate) struct Request<'a> {
     pub(crate) fields: &'a [Arc<Field>],
     pub(crate) network: bool,
     pub(crate) layout: Layout,
@@ -29,7 +31,7 @@ pub(crate) struct Asked<'a> {
 struct Work<'a> {
     piece: Piece,
     fills: Vec<Fill<'a>>,
-    networks: Option<&'a mut Written>,
+    networks: Option<&'a mut RowStrings>,
 }
 
 /// The answers for a column: one column for each field, and the networks' at the end.
@@ -42,20 +44,20 @@ pub(crate) fn run(
     py: Python<'_>,
     version: &Version,
     addresses: &Addresses,
-    asked: &Asked<'_>,
+    request: &Request<'_>,
     threads: usize,
 ) -> PyResult<Vec<Column>> {
     let lengths = addresses.lengths();
     let pieces = pieces_of(lengths);
     // By fields, then by chunks.
-    let mut buffers: Vec<Vec<Buffers<'_>>> = Vec::with_capacity(asked.fields.len());
-    for field in asked.fields {
-        let of_chunk = |rows: &usize| Buffers::new(&field.values, asked.layout, *rows);
+    let mut buffers: Vec<Vec<Buffers<'_>>> = Vec::with_capacity(request.fields.len());
+    for field in request.fields {
+        let of_chunk = |rows: &usize| Buffers::new(&field.values, request.layout, *rows);
         buffers.push(lengths.iter().map(of_chunk).collect());
     }
-    let mut networks: Vec<Written> = Vec::new();
-    if asked.network {
-        networks.resize_with(pieces.len(), Written::default);
+    let mut networks: Vec<RowStrings> = Vec::new();
+    if request.network {
+        networks.resize_with(pieces.len(), RowStrings::default);
     }
     let chunk_of_piece: Vec<usize> = pieces.iter().map(|piece| piece.chunk).collect();
     let mut fills: Vec<_> = buffers
@@ -70,23 +72,23 @@ pub(crate) fn run(
     });
     let work: Vec<Work<'_>> = work.collect();
     drop(fills);
-    pieces::run(py, work, threads, |work| answer(version, addresses, asked.invalid, work))?;
+    pieces::run(py, work, threads, |work| answer(version, addresses, request.invalid, work))?;
     let mut columns = Vec::new();
-    for (field, chunks) in asked.fields.iter().zip(buffers) {
+    for (field, chunks) in request.fields.iter().zip(buffers) {
         let arrays = chunks.into_iter().map(Buffers::finish).collect::<PyResult<_>>()?;
-        let data_type = field.values.number_type().unwrap_or_else(|| asked.layout.data_type());
+        let data_type = field.values.number_type().unwrap_or_else(|| request.layout.data_type());
         columns.push(Column::new(&field.name, data_type, arrays));
     }
-    if asked.network {
+    if request.network {
         let mut arrays = Vec::new();
         let mut start = 0;
         for chunk in 0..lengths.len() {
             let count = chunk_of_piece.iter().filter(|of| **of == chunk).count();
             let of_chunk = networks.get_mut(start..start + count).unwrap_or_default();
-            arrays.push(written(of_chunk, asked.layout)?);
+            arrays.push(written(of_chunk, request.layout)?);
             start += count;
         }
-        columns.push(Column::new("network", asked.layout.data_type(), arrays));
+        columns.push(Column::new("network", request.layout.data_type(), arrays));
     }
     Ok(columns)
 }
@@ -170,7 +172,7 @@ fn refuse_uncovered(version: &Version, batch: &Batch, piece: &Piece) -> PyResult
 
 /// The networks of a batch as texts; none for what is no address or of a family that the database
 /// does not have.
-fn write_networks(version: &Version, batch: &Batch, found: &[Found], networks: &mut Written) {
+fn write_networks(version: &Version, batch: &Batch, found: &[Found], networks: &mut RowStrings) {
     let mut v6 = batch.v6.iter();
     for ((kind, v4), found) in batch.kinds.iter().zip(&batch.v4).zip(found) {
         let network: Option<Prefix> = match kind {

@@ -31,7 +31,7 @@ use crate::arrow::output::Table;
 use crate::columns::Invalid;
 use crate::columns::addresses::Addresses;
 use crate::texts::Layout;
-use open::{IndexChoice, Opened, Stamp, index_path, of_system};
+use open::{IndexChoice, OpenDatabase, Stamp, index_path, of_system};
 use version::Version;
 
 /// A database of IP addresses, compiled for many lookups: MaxMind DB (`.mmdb`) and legacy GeoIP
@@ -206,12 +206,12 @@ impl Database {
             }
             Some(Fields::One(field)) => (true, vec![field]),
             Some(Fields::Many(fields)) => (false, fields),
-            None => (false, version.usual_fields(self.declared.as_deref(), network)?),
+            None => (false, version.default_fields(self.declared.as_deref(), network)?),
         };
         let fields = version.fields(py, &names)?;
         let addresses = Addresses::of_object(column, "column")?;
-        let asked = lookup::Asked { fields: &fields, network, layout, invalid };
-        let mut columns = lookup::run(py, &version, &addresses, &asked, threads)?;
+        let request = lookup::Request { fields: &fields, network, layout, invalid };
+        let mut columns = lookup::run(py, &version, &addresses, &request, threads)?;
         match columns.pop() {
             Some(column) if is_one => Ok(Bound::new(py, column)?.into_any()),
             last => {
@@ -247,7 +247,7 @@ impl Database {
         let version = self.version();
         let path = path.unwrap_or_else(|| index_path(&self.path));
         py.detach(|| {
-            let Opened { database, index, .. } = &version.opened;
+            let OpenDatabase { database, index, .. } = &version.opened;
             let bytes = index.to_bytes(database);
             open::replace_file(&path, &bytes).map_err(|error| of_system(&path, &error))
         })?;
@@ -263,7 +263,7 @@ impl Database {
     /// The fields that a lookup answers with when none are named.
     #[getter]
     fn fields(&self) -> PyResult<Vec<String>> {
-        self.version().usual_fields(self.declared.as_deref(), true)
+        self.version().default_fields(self.declared.as_deref(), true)
     }
 
     /// Whether database and index are mapped files that processes share.

@@ -1,4 +1,6 @@
 //! Values of a database as objects of Python.
+//!
+//! Not for whole records at full speed: that is what `crate::record` is for.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};

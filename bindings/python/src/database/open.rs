@@ -1,4 +1,7 @@
 //! Opening a database and its index: what one version of a file is while it is served.
+//!
+//! Not for reading fields (`version`). A database is in memory, where nobody can change it, or
+//! mapped together with its index.
 #![allow(unsafe_code, reason = "mapping a file is unsafe: another process may change it")]
 
 use std::fs::File;
@@ -77,14 +80,14 @@ impl Stamp {
 }
 
 /// A database with its index, and the files that stay mapped.
-pub(crate) struct Opened {
+pub(crate) struct OpenDatabase {
     pub(crate) database: Database,
     pub(crate) index: DatabaseIndex,
     pub(crate) stamp: Stamp,
-    mapped: Vec<Arc<Mapped>>,
+    mapped: Vec<Arc<MappedFile>>,
 }
 
-impl Opened {
+impl OpenDatabase {
     /// Opens the database at a path and its index.
     ///
     /// With the index in a file both are mapped, so that processes share their memory; else the
@@ -94,7 +97,7 @@ impl Opened {
     ///
     /// `FileNotFoundError` and `OSError` of the system; `InvalidDatabaseError` for a file that is
     /// no database or is damaged; with [`IndexChoice::File`] for an index of another database.
-    pub(crate) fn new(path: &Path, choice: IndexChoice) -> PyResult<Opened> {
+    pub(crate) fn new(path: &Path, choice: IndexChoice) -> PyResult<OpenDatabase> {
         let index_path = index_path(path);
         let has_index = choice != IndexChoice::Build && index_path.exists();
         if choice == IndexChoice::File && !has_index {
@@ -104,7 +107,7 @@ impl Opened {
             )));
         }
         if has_index {
-            match Opened::mapped(path, &index_path) {
+            match OpenDatabase::mapped(path, &index_path) {
                 Err(_) if choice == IndexChoice::Auto => {}
                 opened => return opened,
             }
@@ -114,19 +117,19 @@ impl Opened {
         let options = IndexOptions { form: IndexForm::Compact, fields: Vec::<FieldPath>::new() };
         let index = DatabaseIndex::build(&database, &options);
         let index = index.map_err(|error| in_file(path, &error))?;
-        Ok(Opened { database, index, stamp, mapped: Vec::new() })
+        Ok(OpenDatabase { database, index, stamp, mapped: Vec::new() })
     }
 
-    fn mapped(path: &Path, index_path: &Path) -> PyResult<Opened> {
-        let (bytes, stamp) = Mapped::new(path)?;
-        let (index_bytes, _) = Mapped::new(index_path)?;
-        let owner = Bytes::from_owner(MappedBytes(Arc::clone(&bytes)));
+    fn mapped(path: &Path, index_path: &Path) -> PyResult<OpenDatabase> {
+        let (bytes, stamp) = MappedFile::new(path)?;
+        let (index_bytes, _) = MappedFile::new(index_path)?;
+        let owner = Bytes::from_owner(MappedFileBytes(Arc::clone(&bytes)));
         let database = Database::from_bytes(owner).map_err(|error| in_file(path, &error))?;
         let shared: Arc<dyn AsRef<[u8]> + Send + Sync> =
-            Arc::new(MappedBytes(Arc::clone(&index_bytes)));
+            Arc::new(MappedFileBytes(Arc::clone(&index_bytes)));
         let index = DatabaseIndex::from_bytes(shared, &database);
         let index = index.map_err(|error| in_file(index_path, &error))?;
-        Ok(Opened { database, index, stamp, mapped: vec![bytes, index_bytes] })
+        Ok(OpenDatabase { database, index, stamp, mapped: vec![bytes, index_bytes] })
     }
 
     /// Whether database and index are mapped files.
@@ -154,21 +157,21 @@ pub(crate) fn index_path(path: &Path) -> PathBuf {
 }
 
 /// A mapped file, and the file itself, to ask for its size.
-struct Mapped {
+struct MappedFile {
     map: Mmap,
     file: File,
     path: PathBuf,
 }
 
-impl Mapped {
-    fn new(path: &Path) -> PyResult<(Arc<Mapped>, Stamp)> {
+impl MappedFile {
+    fn new(path: &Path) -> PyResult<(Arc<MappedFile>, Stamp)> {
         let mapped = || {
             let file = open_regular(path)?;
             let stamp = Stamp::of(&file)?;
             // SAFETY: others may change the file, as documented: readers check every number that
             // they follow, and `check` finds a file that was cut.
             let map = unsafe { Mmap::map(&file) }?;
-            Ok((Arc::new(Mapped { map, file, path: path.to_owned() }), stamp))
+            Ok((Arc::new(MappedFile { map, file, path: path.to_owned() }), stamp))
         };
         mapped().map_err(|error| of_system(path, &error))
     }
@@ -186,9 +189,9 @@ impl Mapped {
 }
 
 /// The bytes of a mapped file, for owners that want a type of their own.
-struct MappedBytes(Arc<Mapped>);
+struct MappedFileBytes(Arc<MappedFile>);
 
-impl AsRef<[u8]> for MappedBytes {
+impl AsRef<[u8]> for MappedFileBytes {
     fn as_ref(&self) -> &[u8] {
         &self.0.map
     }

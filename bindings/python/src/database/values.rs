@@ -367,11 +367,11 @@ fn unsigned(value: &Value) -> Option<u64> {
 }
 
 /// A function that calls another one for each row with a value.
-type Each<'a> = dyn Fn(&mut dyn FnMut(usize, &Value)) -> Result<(), MmdbError> + 'a;
+type ForEach<'a> = dyn Fn(&mut dyn FnMut(usize, &Value)) -> Result<(), MmdbError> + 'a;
 
 fn numbers<T: Copy + Default>(
     rows: usize,
-    each: &Each<'_>,
+    each: &ForEach<'_>,
     number: impl Fn(&Value) -> Option<T>,
 ) -> Result<Numbers<T>, MmdbError> {
     let mut numbers = Numbers::new(rows);

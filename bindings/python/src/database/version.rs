@@ -1,4 +1,7 @@
 //! One version of a database: its file as it was opened, and the fields that were read of it.
+//!
+//! Not for columns (`lookup`). A version never changes, but for fields that are read when they are
+//! first used.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,12 +13,12 @@ use pyo3::prelude::*;
 use whered_mmdb::{FieldPath, Found};
 
 use super::objects;
-use super::open::{IndexChoice, Opened, in_file};
+use super::open::{IndexChoice, OpenDatabase, in_file};
 use super::values::{Fault, Texts, Values};
 use crate::error::{InvalidDatabaseError, of_database};
 
 /// The fields that are looked up when nobody names others.
-const USUAL_FIELDS: [&str; 5] = [
+const DEFAULT_FIELDS: [&str; 5] = [
     "country.iso_code",
     "city.names.en",
     "location.latitude",
@@ -23,13 +26,13 @@ const USUAL_FIELDS: [&str; 5] = [
     "autonomous_system_number",
 ];
 /// How many records are asked for a usual field before the database is taken to lack it.
-const USUAL_RECORDS: usize = 10_000;
+const DEFAULT_FIELDS_RECORDS: usize = 10_000;
 /// The most fields that stay in memory: more are read again at each call.
 const FIELDS_MAX: usize = 64;
 
 /// A database as one file says it.
 pub(crate) struct Version {
-    pub(crate) opened: Opened,
+    pub(crate) opened: OpenDatabase,
     path: PathBuf,
     /// Whether the database has networks of IPv4, and of IPv6.
     covers: [bool; 2],
@@ -50,13 +53,13 @@ impl Version {
     ///
     /// # Errors
     ///
-    /// As [`Opened::new`]; `ValueError` for a field that no record has.
+    /// As [`OpenDatabase::new`]; `ValueError` for a field that no record has.
     pub(crate) fn open(
         path: &Path,
         declared: Option<&[String]>,
         index: IndexChoice,
     ) -> PyResult<Version> {
-        let opened = Opened::new(path, index)?;
+        let opened = OpenDatabase::new(path, index)?;
         let covers = |is_ipv4| opened.database.covers(is_ipv4);
         let covers = [covers(true), covers(false)];
         let [ipv4, ipv6] = covers.map(|covers| covers.map_err(|error| in_file(path, &error)));
@@ -165,7 +168,7 @@ impl Version {
     /// # Errors
     ///
     /// `ValueError` if there is none, unless `may_be_none`.
-    pub(crate) fn usual_fields(
+    pub(crate) fn default_fields(
         &self,
         declared: Option<&[String]>,
         may_be_none: bool,
@@ -176,19 +179,19 @@ impl Version {
         self.opened.check()?;
         let has = |name: &&&str| {
             path_of(name).is_ok_and(|path| {
-                let rows = 1..self.opened.index.row_count().min(USUAL_RECORDS) as u32;
+                let rows = 1..self.opened.index.row_count().min(DEFAULT_FIELDS_RECORDS) as u32;
                 let mut records = rows.filter_map(|row| self.opened.index.record_of_row(row));
                 records
                     .any(|record| matches!(self.opened.database.field(record, &path), Ok(Some(_))))
             })
         };
         let fields: Vec<String> =
-            USUAL_FIELDS.iter().filter(has).map(ToString::to_string).collect();
+            DEFAULT_FIELDS.iter().filter(has).map(ToString::to_string).collect();
         if fields.is_empty() && !may_be_none {
             return Err(PyValueError::new_err(format!(
                 "{}: it has none of the usual fields ({}); name some",
                 self.path.display(),
-                USUAL_FIELDS.join(", ")
+                DEFAULT_FIELDS.join(", ")
             )));
         }
         Ok(fields)
@@ -203,7 +206,7 @@ impl Version {
 
     fn read_field(&self, name: &str) -> PyResult<Field> {
         let path = path_of(name)?;
-        let Opened { database, index, .. } = &self.opened;
+        let OpenDatabase { database, index, .. } = &self.opened;
         let values = Values::of_field(database, index, &path).map_err(|fault| match fault {
             Fault::Record(error) => in_file(&self.path, &error),
             Fault::TooLarge => {
