@@ -234,7 +234,7 @@ pub(crate) enum OutputFormat {
 
 #[derive(Args)]
 pub(crate) struct EnrichArguments {
-    /// Input files, plain or compressed with gzip or zstd; without any, standard input
+    /// Input files, plain or compressed with gzip or zstd, or Parquet; without any, standard input
     #[arg(value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
     /// Database file (.mmdb or legacy GeoIP .dat), named after the file or NAME; repeatable. Two
@@ -282,6 +282,8 @@ pub(crate) enum InputFormat {
     Tsv,
     /// One JSON object per line
     Ndjson,
+    /// Apache Parquet
+    Parquet,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -294,6 +296,8 @@ pub(crate) enum EnrichFormat {
     Csv,
     /// Tab-separated values
     Tsv,
+    /// Apache Parquet
+    Parquet,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

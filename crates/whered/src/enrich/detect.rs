@@ -20,7 +20,7 @@ const RECORDS_LOOKED_AT: usize = 100;
 const NAMES_SHOWN_MAX: usize = 20;
 
 /// Names of columns and members that hold a client's address, the surest first.
-const ADDRESS_NAMES: [&str; 22] = [
+pub(crate) const ADDRESS_NAMES: [&str; 22] = [
     "ip",
     "ip_address",
     "ipaddress",
@@ -74,6 +74,7 @@ pub(crate) fn detect(wishes: &Wishes<'_>, bytes: &[u8], is_all: bool) -> Result<
         InputFormat::Csv => cell_layout(wishes, bytes, is_all, delimiter_of(first)),
         InputFormat::Tsv => cell_layout(wishes, bytes, is_all, b'\t'),
         InputFormat::Ndjson => json_layout(wishes, bytes),
+        InputFormat::Parquet => Err("is no Parquet file".to_owned()),
     }
 }
 
@@ -134,11 +135,11 @@ fn log_layout(wishes: &Wishes<'_>, bytes: &[u8]) -> Result<Layout, String> {
 }
 
 /// A number from 1 on as a place.
-fn numbered(column: &str, count: usize) -> Option<usize> {
+pub(crate) fn numbered(column: &str, count: usize) -> Option<usize> {
     column.parse::<usize>().ok()?.checked_sub(1).filter(|&place| place < count)
 }
 
-fn unknown_column(column: &str, names: &[String], what: &str) -> String {
+pub(crate) fn unknown_column(column: &str, names: &[String], what: &str) -> String {
     let shown: Vec<&str> = names.iter().take(NAMES_SHOWN_MAX).map(String::as_str).collect();
     let more = if names.len() > shown.len() { ", ..." } else { "" };
     format!(

@@ -11,12 +11,18 @@
 //! `docs/guide/enrich.md` is the user's page. Cost: memory of some MiB a thread besides the
 //! databases, however long the input is.
 
+mod additions;
+mod addresses;
 mod cells;
 mod detect;
 pub(crate) mod fields;
 mod find;
 mod input;
+#[cfg(feature = "export")]
+mod ordered;
 mod output;
+#[cfg(feature = "export")]
+mod parquet;
 mod pipeline;
 pub(crate) mod progress;
 mod split;
@@ -27,8 +33,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+#[cfg(not(feature = "export"))]
+use crate::cli::InputFormat;
 use crate::cli::{EnrichArguments, EnrichFormat};
 use crate::outcome::{Failure, Outcome, complain};
+use additions::Additions;
 use detect::{Layout, Wishes};
 use fields::{Column, InputDatabase};
 use find::{Finder, Source};
@@ -42,49 +51,129 @@ use write::{Body, FAULT_NAME, Key, PartKind, Style, write_cell};
 pub(crate) fn run(arguments: &EnrichArguments) -> Result<Outcome, Failure> {
     let databases = fields::open_databases(&arguments.db)?;
     let columns = fields::columns(&arguments.field, &databases)?;
-    let mut input = Input::open(&arguments.inputs).map_err(Failure::Message)?;
-    let wishes = Wishes {
-        format: arguments.input_format,
-        column: arguments.column.as_deref(),
-        header: arguments.header,
-    };
-    let name = input.name().to_owned();
-    let (first, is_all) = input.first_bytes().map_err(Failure::Message)?;
-    let layout = detect::detect(&wishes, first, is_all)
-        .map_err(|what| Failure::Message(format!("{name}: {what}")))?;
-    let (packing, unpacked_name) = match &arguments.output {
-        Some(path) => Packing::of(path),
-        None => (Packing::Plain, "-".into()),
-    };
-    let form = output_format(arguments.output_format, &unpacked_name, &layout.shape)?;
-    let (body, style) = body_and_style(form, &layout);
-    let header = input.take_header(&layout);
-    let mut header = header_line(&body, style, &layout, &header, &columns);
-    packing.pack(&mut header).map_err(Failure::Message)?;
-
     let threads = match arguments.threads {
         Some(threads) => threads,
         None => thread::available_parallelism().map_or(1, usize::from),
     };
-    let covered = fields::covered(&databases, &columns);
-    let plan = Arc::new(Plan {
-        shape: layout.shape.clone(),
-        body,
-        style,
-        finders: finders(databases, &columns, arguments.no_lookup)?,
-        columns,
-        list: arguments.list.into(),
-        covered,
-        is_without_lookups: arguments.no_lookup,
-    });
-    let total_bytes = Input::size_bytes(&arguments.inputs);
-    let mut output = Output::open(arguments.output.as_deref())?;
-    output.write(&header)?;
-    let job = pipeline::Job { layout: &layout, plan: &plan, packing, threads, total_bytes };
-    let counts = job.run(input, &mut output)?;
-    output.finish()?;
+    let run = Run { arguments, databases, columns, threads };
+    let counts = if is_parquet_input(arguments)? { run.parquet_files()? } else { run.text()? };
     tell(&counts);
     Ok(if counts.found > 0 { Outcome::Found } else { Outcome::NotFound })
+}
+
+/// What every kind of input needs.
+struct Run<'a> {
+    arguments: &'a EnrichArguments,
+    databases: Vec<InputDatabase>,
+    columns: Vec<Column>,
+    threads: usize,
+}
+
+impl Run<'_> {
+    fn additions(self) -> Result<Arc<Additions>, Failure> {
+        let Run { arguments, databases, columns, .. } = self;
+        let covered = fields::covered(&databases, &columns);
+        let finders = finders(databases, &columns, arguments.no_lookup)?;
+        let list = arguments.list.into();
+        let is_without_lookups = arguments.no_lookup;
+        Ok(Arc::new(Additions { columns, finders, list, covered, is_without_lookups }))
+    }
+
+    #[cfg(feature = "export")]
+    fn parquet_files(self) -> Result<Counts, Failure> {
+        let (arguments, threads) = (self.arguments, self.threads);
+        let kinds = parquet::kinds(&self.databases, &self.columns)?;
+        parquet::enrich_files(arguments, &self.additions()?, kinds, threads)
+    }
+
+    #[cfg(not(feature = "export"))]
+    fn parquet_files(self) -> Result<Counts, Failure> {
+        Err(without_parquet())
+    }
+
+    /// Logs, tables and objects.
+    fn text(self) -> Result<Counts, Failure> {
+        let (arguments, threads) = (self.arguments, self.threads);
+        let mut input = Input::open(&arguments.inputs).map_err(Failure::Message)?;
+        let wishes = Wishes {
+            format: arguments.input_format,
+            column: arguments.column.as_deref(),
+            header: arguments.header,
+        };
+        let name = input.name().to_owned();
+        let (first, is_all) = input.first_bytes().map_err(Failure::Message)?;
+        let layout = detect::detect(&wishes, first, is_all)
+            .map_err(|what| Failure::Message(format!("{name}: {what}")))?;
+        let (packing, unpacked_name) = match &arguments.output {
+            Some(path) => Packing::of(path),
+            None => (Packing::Plain, "-".into()),
+        };
+        let form = output_format(arguments.output_format, &unpacked_name, &layout.shape)?;
+        let header = input.take_header(&layout);
+        if form == EnrichFormat::Parquet {
+            return self.text_to_parquet(input, &layout, packing);
+        }
+        let (body, style) = body_and_style(form, &layout);
+        let mut header = header_line(&body, style, &layout, &header, &self.columns);
+        packing.pack(&mut header).map_err(Failure::Message)?;
+        let shape = layout.shape.clone();
+        let plan = Arc::new(Plan { shape, body, style, additions: self.additions()? });
+        let total_bytes = Input::size_bytes(&arguments.inputs);
+        let mut output = Output::open(arguments.output.as_deref())?;
+        output.write(&header)?;
+        let job = pipeline::Job { layout: &layout, plan: &plan, packing, threads, total_bytes };
+        let counts = job.run(input, &mut output)?;
+        output.finish()?;
+        Ok(counts)
+    }
+
+    #[cfg(feature = "export")]
+    fn text_to_parquet(
+        self,
+        input: Input,
+        layout: &Layout,
+        packing: Packing,
+    ) -> Result<Counts, Failure> {
+        let (arguments, threads) = (self.arguments, self.threads);
+        parquet::refuse_packed(EnrichFormat::Parquet, packing, arguments)?;
+        let (kind, _) = parts_and_delimiter(&layout.shape, layout.names.len());
+        let kind = kind.ok_or_else(members_vary)?;
+        let kinds = parquet::kinds(&self.databases, &self.columns)?;
+        let text = parquet::TextInput { input, layout, parts: kind };
+        parquet::enrich_text(arguments, text, &self.additions()?, &kinds, threads)
+    }
+
+    #[cfg(not(feature = "export"))]
+    fn text_to_parquet(self, _: Input, _: &Layout, _: Packing) -> Result<Counts, Failure> {
+        Err(without_parquet())
+    }
+}
+
+#[cfg(feature = "export")]
+fn is_parquet_input(arguments: &EnrichArguments) -> Result<bool, Failure> {
+    Ok(parquet::is_input(arguments))
+}
+
+#[cfg(not(feature = "export"))]
+fn is_parquet_input(arguments: &EnrichArguments) -> Result<bool, Failure> {
+    match arguments.input_format {
+        Some(InputFormat::Parquet) => Err(without_parquet()),
+        _ => Ok(false),
+    }
+}
+
+#[cfg(not(feature = "export"))]
+fn without_parquet() -> Failure {
+    Failure::Message(
+        "this program was built without Parquet; allowed: one with the feature `export`".to_owned(),
+    )
+}
+
+fn members_vary() -> Failure {
+    Failure::Message(
+        "the input is NDJSON, whose members vary; allowed as --output-format: ndjson, same"
+            .to_owned(),
+    )
 }
 
 /// One for each pair of databases that columns take IPv4 and IPv6 addresses from, with the indexes
@@ -112,39 +201,47 @@ fn output_format(
     name: &Path,
     shape: &Shape,
 ) -> Result<EnrichFormat, Failure> {
-    let by_name = || match name.extension().and_then(|extension| extension.to_str()) {
-        Some("ndjson" | "jsonl" | "json") => Some(EnrichFormat::Ndjson),
-        Some("csv") => Some(EnrichFormat::Csv),
-        Some("tsv") => Some(EnrichFormat::Tsv),
-        _ => None,
-    };
     let is_log = matches!(shape, Shape::Log { .. });
     let usual = if is_log { EnrichFormat::Ndjson } else { EnrichFormat::Same };
-    let form = asked.or_else(by_name).unwrap_or(usual);
+    let form = asked.or_else(|| format_of_name(name)).unwrap_or(usual);
     let is_json = matches!(shape, Shape::Ndjson { .. });
-    if is_json && matches!(form, EnrichFormat::Csv | EnrichFormat::Tsv) {
-        return Err(Failure::Message(
-            "the input is NDJSON, whose members vary; allowed as --output-format: ndjson, same"
-                .to_owned(),
-        ));
+    if is_json && matches!(form, EnrichFormat::Csv | EnrichFormat::Tsv | EnrichFormat::Parquet) {
+        return Err(members_vary());
     }
     Ok(form)
 }
 
+/// What the end of an output's name says.
+fn format_of_name(name: &Path) -> Option<EnrichFormat> {
+    match name.extension()?.to_str()? {
+        "ndjson" | "jsonl" | "json" => Some(EnrichFormat::Ndjson),
+        "csv" => Some(EnrichFormat::Csv),
+        "tsv" => Some(EnrichFormat::Tsv),
+        "parquet" => Some(EnrichFormat::Parquet),
+        _ => None,
+    }
+}
+
+/// How the parts of records are written, and what stands between them; nothing for JSON.
+fn parts_and_delimiter(shape: &Shape, count: usize) -> (Option<PartKind>, u8) {
+    match *shape {
+        Shape::Ndjson { .. } => (None, b','),
+        Shape::Log { .. } => (Some(PartKind::Log { named_count: count - 1 }), b' '),
+        Shape::Csv { delimiter, .. } => (Some(PartKind::Csv), delimiter),
+        Shape::Tsv { .. } => (Some(PartKind::Tsv), b'\t'),
+    }
+}
+
 fn body_and_style(form: EnrichFormat, layout: &Layout) -> (Body, Style) {
     let count = layout.names.len();
-    let (parts, delimiter) = match layout.shape {
-        Shape::Ndjson { .. } => return (Body::Object, Style::Json),
-        Shape::Log { .. } => (PartKind::Log { named_count: count - 1 }, b' '),
-        Shape::Csv { delimiter, .. } => (PartKind::Csv, delimiter),
-        Shape::Tsv { .. } => (PartKind::Tsv, b'\t'),
-    };
+    let (parts, delimiter) = parts_and_delimiter(&layout.shape, count);
+    let Some(parts) = parts else { return (Body::Object, Style::Json) };
     let wanted = match form {
         EnrichFormat::Ndjson => {
             let keys = layout.names.iter().map(|name| Key::new(name, parts)).collect();
             return (Body::Members { keys, parts }, Style::Json);
         }
-        EnrichFormat::Same => delimiter,
+        EnrichFormat::Same | EnrichFormat::Parquet => delimiter,
         EnrichFormat::Csv if delimiter == b';' => delimiter,
         EnrichFormat::Csv => b',',
         EnrichFormat::Tsv => b'\t',

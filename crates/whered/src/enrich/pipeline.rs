@@ -18,8 +18,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use super::additions::Additions;
 use super::detect::Layout;
-use super::find::Finder;
 use super::input::Input;
 use super::output::{Output, Packing};
 use super::progress::Progress;
@@ -27,11 +27,11 @@ use super::work::{Counts, Plan, Worker};
 use crate::outcome::Failure;
 
 /// How many bytes of input a block has, unless one record is longer.
-const BLOCK_BYTES: usize = 1 << 20;
+pub(crate) const BLOCK_BYTES: usize = 1 << 20;
 
 /// From how many bytes of input on an index of each database is worth its building: a second of
 /// one core. What is known to be this long gets it at once, everything else when it has shown to.
-const INDEX_INPUT_BYTES: u64 = 128 << 20;
+pub(crate) const INDEX_INPUT_BYTES: u64 = 128 << 20;
 
 /// A piece of input and what became of it.
 struct Block {
@@ -81,10 +81,10 @@ impl Job<'_> {
                 let _ = index_sender.send(());
             }
             // Not one of the scope's: nobody waits for an index that comes too late.
-            let plan = self.plan.clone();
+            let additions = self.plan.additions.clone();
             thread::spawn(move || {
-                if index_wanted.recv().is_ok() && !plan.is_without_lookups {
-                    plan.finders.iter().for_each(Finder::build_index);
+                if index_wanted.recv().is_ok() {
+                    Additions::build_indexes(&additions);
                 }
             });
             let work_queue = Queue { work: work_sender, failed, index_wanted: index_sender };

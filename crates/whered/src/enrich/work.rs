@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use whered_ip::text::{self, ListChoice};
 
+use super::additions::Additions;
+use super::addresses::Addresses;
 use super::cells::{Cells, Entry};
-use super::fields::Column;
-use super::find::{DatabaseSnapshot, Finder, NO_RECORD};
+use super::find::{DatabaseSnapshot, Finder};
 use super::split::json::Scratch;
 use super::split::{Fault, Shape, read_part, record_end, split};
 use super::write::{Body, Record, Style, line_end};
-use whered_mmdb::Found;
 
 /// How many records are worked on together.
 const BATCH: usize = 256;
@@ -26,14 +26,7 @@ pub(crate) struct Plan {
     pub(crate) shape: Shape,
     pub(crate) body: Body,
     pub(crate) style: Style,
-    pub(crate) columns: Vec<Column>,
-    pub(crate) finders: Vec<Finder>,
-    /// Which address of a list counts.
-    pub(crate) list: ListChoice,
-    /// Whether any database covers IPv4 and IPv6 addresses.
-    pub(crate) covered: [bool; 2],
-    /// Only for measuring what everything else costs: every address counts as not found.
-    pub(crate) is_without_lookups: bool,
+    pub(crate) additions: Arc<Additions>,
 }
 
 /// What became of records.
@@ -64,15 +57,29 @@ impl Counts {
         }
         self.bad += next.bad;
     }
+
+    /// Counts one more record.
+    pub(crate) fn count(&mut self, fault: Option<Fault>, has_value: bool) {
+        match fault {
+            Some(Fault::UncoveredIpv4) => self.uncovered[0] += 1,
+            Some(Fault::UncoveredIpv6) => self.uncovered[1] += 1,
+            Some(fault) => {
+                self.first_bad = self.first_bad.or(Some((self.total(), fault)));
+                self.bad += 1;
+            }
+            None if has_value => self.found += 1,
+            None => self.not_found += 1,
+        }
+    }
 }
 
 /// One record of a batch.
-struct Line {
+pub(crate) struct Line {
     content: Range<usize>,
     next: usize,
     /// Its parts' places in the batch's list.
     parts: Range<usize>,
-    fault: Option<Fault>,
+    pub(crate) fault: Option<Fault>,
 }
 
 /// The state of one worker.
@@ -85,25 +92,20 @@ pub(crate) struct Worker {
 
 /// A batch's records and addresses; the vectors are used again for the next one.
 #[derive(Default)]
-struct Batch {
-    lines: Vec<Line>,
+pub(crate) struct Batch {
+    pub(crate) lines: Vec<Line>,
     parts: Vec<Range<usize>>,
     places: Vec<Range<usize>>,
     scratch: Scratch,
     parsed: Vec<Option<u32>>,
-    addresses4: Vec<u32>,
-    lanes4: Vec<usize>,
-    addresses6: Vec<u128>,
-    lanes6: Vec<usize>,
-    found: Vec<Found>,
-    found_keys: Vec<u32>,
+    addresses: Addresses,
     /// For each finder, the keys of all lines.
-    keys: Vec<Vec<u32>>,
+    pub(crate) keys: Vec<Vec<u32>>,
 }
 
 impl Worker {
     pub(crate) fn new(plan: Arc<Plan>) -> Worker {
-        let segments = Cells::segments(&plan.columns, &plan.finders);
+        let segments = Cells::segments(&plan.additions.columns, &plan.additions.finders);
         let entries = segments.iter().map(|_| Vec::new()).collect();
         Worker { plan, segments, entries, batch: Batch::default() }
     }
@@ -114,17 +116,12 @@ impl Worker {
     /// A fault of a database.
     pub(crate) fn run(&mut self, block: &[u8], out: &mut Vec<u8>) -> Result<Counts, String> {
         let plan = self.plan.clone();
-        let views: Vec<DatabaseSnapshot<'_>> = plan.finders.iter().map(Finder::view).collect();
+        let views: Vec<DatabaseSnapshot<'_>> =
+            plan.additions.finders.iter().map(Finder::view).collect();
         let mut counts = Counts::default();
         let mut start = 0;
         while start < block.len() {
-            start = self.batch.split(&self.plan.shape, block, start);
-            self.batch.parse(&plan.shape, block, plan.list);
-            self.batch.note_uncovered(plan.covered);
-            if self.plan.is_without_lookups {
-                self.batch.forget();
-            }
-            self.batch.find(&views)?;
+            start = self.batch.take(&plan.shape, &plan.additions, &views, block, start)?;
             for (segment, entries) in self.segments.iter_mut().zip(&mut self.entries) {
                 let view = views.get(segment.finder);
                 if let (Some(view), Some(keys)) = (view, self.batch.keys.get(segment.finder)) {
@@ -139,44 +136,63 @@ impl Worker {
     fn write(&self, block: &[u8], out: &mut Vec<u8>) -> Counts {
         let Plan { body, style, .. } = &*self.plan;
         let mut counts = Counts::default();
-        for (lane, line) in self.batch.lines.iter().enumerate() {
-            let record = Record {
-                bytes: block,
-                content: line.content.clone(),
-                parts: self.batch.parts.get(line.parts.clone()).unwrap_or_default(),
-                fault: line.fault,
-            };
+        for (slot, line) in self.batch.lines.iter().enumerate() {
+            let record = self.batch.record(line, block);
             body.write(&record, *style, out);
             let fields = out.len();
             let mut has_value = false;
             for (segment, entries) in self.segments.iter().zip(&self.entries) {
-                if let Some(entry) = entries.get(lane) {
+                if let Some(entry) = entries.get(slot) {
                     has_value |= entry.has_value();
                     out.extend_from_slice(segment.text(*entry));
                 }
             }
-            style.write_fault(line.fault, out);
+            style.write_fault(line.fault.map(Fault::text), out);
             if *style == Style::Json && fields > 0 && out.get(fields - 1) == Some(&b'{') {
                 // An empty object has no member that the first field's comma could follow.
                 out.remove(fields);
             }
             body.write_end(line_end(block, line.content.end, line.next), out);
-            match line.fault {
-                Some(Fault::UncoveredIpv4) => counts.uncovered[0] += 1,
-                Some(Fault::UncoveredIpv6) => counts.uncovered[1] += 1,
-                Some(fault) => {
-                    counts.first_bad = counts.first_bad.or(Some((counts.total(), fault)));
-                    counts.bad += 1;
-                }
-                None if has_value => counts.found += 1,
-                None => counts.not_found += 1,
-            }
+            counts.count(line.fault, has_value);
         }
         counts
     }
 }
 
 impl Batch {
+    /// Takes the next records of a block and looks their addresses up; gives where the record
+    /// behind them begins.
+    ///
+    /// # Errors
+    /// A fault of a database.
+    pub(crate) fn take(
+        &mut self,
+        shape: &Shape,
+        additions: &Additions,
+        views: &[DatabaseSnapshot<'_>],
+        block: &[u8],
+        start: usize,
+    ) -> Result<usize, String> {
+        let next = self.split(shape, block, start);
+        self.parse(shape, block, additions.list);
+        self.note_uncovered(additions.covered);
+        if additions.is_without_lookups {
+            self.addresses.clear();
+        }
+        self.addresses.find(views, self.lines.len(), &mut self.keys)?;
+        Ok(next)
+    }
+
+    /// A record of the batch that was taken out of `block`.
+    pub(crate) fn record<'a>(&'a self, line: &Line, block: &'a [u8]) -> Record<'a> {
+        Record {
+            bytes: block,
+            content: line.content.clone(),
+            parts: self.parts.get(line.parts.clone()).unwrap_or_default(),
+            fault: line.fault,
+        }
+    }
+
     /// Takes the next records; gives where the one behind them begins.
     fn split(&mut self, shape: &Shape, block: &[u8], mut start: usize) -> usize {
         self.lines.clear();
@@ -201,32 +217,21 @@ impl Batch {
         self.parsed.clear();
         self.parsed.resize(self.places.len(), None);
         text::parse4_batch_within(block, &self.places, &mut self.parsed);
-        self.addresses4.clear();
-        self.lanes4.clear();
-        self.addresses6.clear();
-        self.lanes6.clear();
-        for (lane, parsed) in self.parsed.iter().enumerate() {
-            let (Some(line), Some(place)) = (self.lines.get_mut(lane), self.places.get(lane))
+        self.addresses.clear();
+        for (slot, parsed) in self.parsed.iter().enumerate() {
+            let (Some(line), Some(place)) = (self.lines.get_mut(slot), self.places.get(slot))
             else {
                 continue;
             };
             if let Some(address) = parsed {
-                self.addresses4.push(*address);
-                self.lanes4.push(lane);
+                self.addresses.push4(slot, *address);
                 continue;
             }
             if line.fault.is_some() {
                 continue;
             }
             match other_address(shape, block, place, list) {
-                Some(IpAddr::V4(address)) => {
-                    self.addresses4.push(address.to_bits());
-                    self.lanes4.push(lane);
-                }
-                Some(IpAddr::V6(address)) => {
-                    self.addresses6.push(address.to_bits());
-                    self.lanes6.push(lane);
-                }
+                Some(address) => self.addresses.push(slot, address),
                 None => line.fault = Some(Fault::NoAddress),
             }
         }
@@ -234,40 +239,12 @@ impl Batch {
 
     /// Notes the records whose addresses no database covers.
     fn note_uncovered(&mut self, covered: [bool; 2]) {
-        let families = [
-            (&self.lanes4, Fault::UncoveredIpv4, covered[0]),
-            (&self.lanes6, Fault::UncoveredIpv6, covered[1]),
-        ];
-        for (lanes, fault, _) in families.into_iter().filter(|(_, _, is_covered)| !is_covered) {
-            for &lane in lanes {
-                if let Some(line) = self.lines.get_mut(lane) {
-                    line.fault = Some(fault);
-                }
+        let lines = &mut self.lines;
+        self.addresses.each_uncovered(covered, |slot, fault| {
+            if let Some(line) = lines.get_mut(slot) {
+                line.fault = Some(fault);
             }
-        }
-    }
-
-    /// Looks nothing up.
-    fn forget(&mut self) {
-        self.lanes4.clear();
-        self.addresses4.clear();
-        self.lanes6.clear();
-        self.addresses6.clear();
-    }
-
-    /// Finds the records of all lines by each finder.
-    fn find(&mut self, views: &[DatabaseSnapshot<'_>]) -> Result<(), String> {
-        self.keys.resize(views.len(), Vec::new());
-        let (found, found_keys) = (&mut self.found, &mut self.found_keys);
-        for (view, keys) in views.iter().zip(&mut self.keys) {
-            keys.clear();
-            keys.resize(self.lines.len(), NO_RECORD);
-            view.find4(&self.addresses4, found, found_keys)?;
-            scatter(&self.lanes4, found_keys, keys);
-            view.find6(&self.addresses6, found, found_keys)?;
-            scatter(&self.lanes6, found_keys, keys);
-        }
-        Ok(())
+        });
     }
 }
 
@@ -283,12 +260,4 @@ fn other_address(
         return Some(IpAddr::V6(address.into()).to_canonical());
     }
     read_part(shape, block.get(place.clone())?, list)
-}
-
-fn scatter(lanes: &[usize], found: &[u32], keys: &mut [u32]) {
-    for (&lane, &key) in lanes.iter().zip(found) {
-        if let Some(place) = keys.get_mut(lane) {
-            *place = key;
-        }
-    }
 }

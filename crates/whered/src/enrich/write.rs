@@ -80,18 +80,16 @@ impl Style {
     }
 
     /// Appends what is wrong with a record; cells are there for good records too.
-    pub(crate) fn write_fault(self, fault: Option<Fault>, out: &mut Vec<u8>) {
+    pub(crate) fn write_fault(self, fault: Option<&str>, out: &mut Vec<u8>) {
         match (self, fault) {
-            (Style::Cell { delimiter }, fault) => {
-                out.push(delimiter);
-                out.extend_from_slice(fault.map_or("", Fault::text).as_bytes());
-            }
+            (Style::Cell { .. }, fault) => self.write_text(fault.unwrap_or("").as_bytes(), out),
             (_, None) => {}
             (Style::Json, Some(fault)) => {
-                out.extend_from_slice(format!(",\"{FAULT_NAME}\":\"{}\"", fault.text()).as_bytes());
+                out.extend_from_slice(format!(",\"{FAULT_NAME}\":").as_bytes());
+                write_json_text(fault.as_bytes(), out);
             }
             (Style::Log, Some(fault)) => {
-                out.extend_from_slice(format!(" \"{FAULT_NAME}: {}\"", fault.text()).as_bytes());
+                self.write_text(format!("{FAULT_NAME}: {fault}").as_bytes(), out);
             }
         }
     }
@@ -203,16 +201,16 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    fn line(&self) -> &[u8] {
+    pub(crate) fn line(&self) -> &[u8] {
         self.bytes.get(self.content.clone()).unwrap_or_default()
     }
 
-    fn part(&self, number: usize) -> Option<&[u8]> {
+    pub(crate) fn part(&self, number: usize) -> Option<&[u8]> {
         self.bytes.get(self.parts.get(number)?.clone())
     }
 
     /// Whether the record was split into its parts.
-    fn is_whole(&self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.fault.is_none_or(|fault| fault == Fault::NoAddress || fault.is_uncovered())
     }
 }

@@ -1,0 +1,36 @@
+//! What is added to every record, and from where: decided once for a run.
+//!
+//! Not for how it is written, which differs between text and columns.
+
+use std::sync::Arc;
+use std::thread;
+
+use whered_ip::text::ListChoice;
+
+use super::fields::Column;
+use super::find::Finder;
+
+/// The fields that are added, and what finds them.
+pub(crate) struct Additions {
+    pub(crate) columns: Vec<Column>,
+    pub(crate) finders: Vec<Finder>,
+    /// Which address of a list counts.
+    pub(crate) list: ListChoice,
+    /// Whether any database covers IPv4 and IPv6 addresses.
+    pub(crate) covered: [bool; 2],
+    /// Only for measuring what everything else costs: every address counts as not found.
+    pub(crate) is_without_lookups: bool,
+}
+
+impl Additions {
+    /// Builds the indexes of the databases in a thread of its own. Nobody waits for an index that
+    /// comes too late.
+    pub(crate) fn build_indexes(this: &Arc<Additions>) {
+        let this = this.clone();
+        thread::spawn(move || {
+            if !this.is_without_lookups {
+                this.finders.iter().for_each(Finder::build_index);
+            }
+        });
+    }
+}
