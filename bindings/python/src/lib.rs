@@ -24,6 +24,7 @@ mod maxminddb;
 mod pieces;
 mod points;
 mod prefix_set;
+mod record;
 mod rules;
 mod texts;
 

@@ -4,7 +4,8 @@
 //! and reports a fault only to the lookup that meets it. Such a caller reads the metadata itself
 //! and passes the tree's shape. Not for networks ([`Database::lookup`] returns a prefix) and not
 //! for records. Bytes between the tree and the data section are not looked at. The data section
-//! reaches to the end of the file, metadata included.
+//! reaches to the end of the file, metadata included. The bytes are in memory, or are read when a
+//! walk needs them ([`ReadAt`]).
 //!
 //! A walk costs one dependent read for each bit, allocates nothing, and checks every read.
 //!
@@ -12,9 +13,12 @@
 //! [`Database::lookup`]: crate::Database::lookup
 #![deny(clippy::indexing_slicing)]
 
+use crate::decode::Section;
 use crate::error::{ErrorKind, MmdbError};
+use crate::read_at::{Pages, ReadAt};
 use crate::tree::{Layout, RecordId, SEPARATOR_BYTES, SearchTree, TreeNode};
 use bytes::Bytes;
+use std::sync::Arc;
 
 /// The numbers of the metadata that say where the nodes of a tree are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,8 +59,12 @@ pub struct Branch {
 /// ```
 #[derive(Debug)]
 pub struct FileTree {
+    /// Empty if the file stays with the reader.
     bytes: Bytes,
+    reader: Option<Arc<dyn ReadAt>>,
     tree: SearchTree,
+    data_start: usize,
+    data_bytes: usize,
 }
 
 impl FileTree {
@@ -67,6 +75,29 @@ impl FileTree {
     /// Records of another size, or bytes that end before the data section.
     pub fn new(bytes: impl Into<Bytes>, shape: TreeShape) -> Result<FileTree, MmdbError> {
         let bytes = bytes.into();
+        let size = bytes.len();
+        FileTree::assemble(bytes, None, size, shape)
+    }
+
+    /// Like [`new`](FileTree::new), for a file whose bytes are read when a walk needs them.
+    ///
+    /// # Errors
+    ///
+    /// As `new`.
+    pub fn from_reader(
+        reader: impl ReadAt + 'static,
+        shape: TreeShape,
+    ) -> Result<FileTree, MmdbError> {
+        let size = usize::try_from(reader.size_bytes()).unwrap_or(usize::MAX);
+        FileTree::assemble(Bytes::new(), Some(Arc::new(reader)), size, shape)
+    }
+
+    fn assemble(
+        bytes: Bytes,
+        reader: Option<Arc<dyn ReadAt>>,
+        size: usize,
+        shape: TreeShape,
+    ) -> Result<FileTree, MmdbError> {
         let TreeShape { node_count, record_size_bits, is_ipv6 } = shape;
         let layout = Layout::from_record_size(u64::from(record_size_bits)).ok_or_else(|| {
             let found = format!("records of {record_size_bits} bits");
@@ -74,14 +105,15 @@ impl FileTree {
         })?;
         let tree_bytes = u64::from(node_count) * layout.node_bytes() as u64;
         let data_start = usize::try_from(tree_bytes + SEPARATOR_BYTES as u64).ok();
-        let data_bytes = data_start.and_then(|start| bytes.len().checked_sub(start));
-        let data_bytes = data_bytes.ok_or_else(|| {
+        let data = data_start.and_then(|start| Some((start, size.checked_sub(start)?)));
+        let (data_start, data_bytes) = data.ok_or_else(|| {
             let found = format!("a tree of {tree_bytes} bytes");
-            let allowed = format!("trees that fit into {} bytes", bytes.len());
+            let allowed = format!("trees that fit into {size} bytes");
             MmdbError::new(ErrorKind::Metadata, found, allowed).within("node_count")
         })?;
-        let tree = SearchTree::without_ipv4_root(layout, node_count, data_bytes, is_ipv6);
-        Ok(FileTree { bytes, tree })
+        let tree =
+            SearchTree::without_ipv4_root(layout, reader.clone(), node_count, data_bytes, is_ipv6);
+        Ok(FileTree { bytes, reader, tree, data_start, data_bytes })
     }
 
     /// The number in the file where walks for IPv4 addresses start, and how many bits lead there:
@@ -118,6 +150,29 @@ impl FileTree {
     /// node.
     #[must_use]
     pub fn record_number(&self, node: u32, right: bool) -> Option<u32> {
-        if node < self.tree.node_count() { self.tree.read(&self.bytes, node, right) } else { None }
+        self.try_record_number(node, right).ok()
+    }
+
+    /// Like [`record_number`](FileTree::record_number), with the reason.
+    ///
+    /// # Errors
+    ///
+    /// No such node, or bytes that cannot be read.
+    pub fn try_record_number(&self, node: u32, right: bool) -> Result<u32, MmdbError> {
+        self.tree.number_of(&self.bytes, node, right)
+    }
+
+    /// Calls `question` with the data section, whose bytes a reader fetches for this call alone.
+    pub fn with_data<T>(&self, question: impl FnOnce(&Section<'_>) -> T) -> T {
+        match &self.reader {
+            None => {
+                let bytes = self.bytes.get(self.data_start..).unwrap_or_default();
+                question(&Section::new(bytes, self.data_start))
+            }
+            Some(reader) => {
+                let pages = Pages::new(&**reader, self.data_start, self.data_bytes);
+                question(&Section::on_demand(&pages, self.data_start, self.data_bytes))
+            }
+        }
     }
 }

@@ -173,12 +173,13 @@ impl SearchTree {
     /// A tree whose IPv4 root nobody asks for: its walks start where the caller says.
     pub(crate) fn without_ipv4_root(
         layout: Layout,
+        reader: Option<Arc<dyn ReadAt>>,
         node_count: u32,
         data_bytes: usize,
         is_ipv6: bool,
     ) -> SearchTree {
         let ipv4_root = Answer { node: TreeNode::Empty, depth: 0 };
-        SearchTree { layout, node_count, data_bytes, is_ipv6, ipv4_root, reader: None }
+        SearchTree { layout, node_count, data_bytes, is_ipv6, ipv4_root, reader }
     }
 
     pub(crate) fn node_count(&self) -> u32 {
@@ -243,6 +244,18 @@ impl SearchTree {
     #[cold]
     #[inline(never)]
     fn child_absent(&self, node: u32, bit: bool) -> Result<TreeNode, MmdbError> {
+        let number = self.number_absent(node, bit)?;
+        self.meaning(node, bit, number)
+    }
+
+    /// The number in a record of a node, also of one that is not in memory.
+    pub(crate) fn number_of(&self, bytes: &[u8], node: u32, bit: bool) -> Result<u32, MmdbError> {
+        let number = if node < self.node_count { self.read(bytes, node, bit) } else { None };
+        number.map_or_else(|| self.number_absent(node, bit), Ok)
+    }
+
+    /// The number in a record of a node that is not in memory.
+    fn number_absent(&self, node: u32, bit: bool) -> Result<u32, MmdbError> {
         let reader = self.reader.as_deref().filter(|_| node < self.node_count);
         let mut bytes = [0; 8];
         let bytes = bytes.get_mut(..self.layout.node_bytes());
@@ -250,8 +263,7 @@ impl SearchTree {
             return Err(self.no_such_node(node));
         };
         read_at::fill(reader, bytes, self.node_offset(node))?;
-        let number = self.number(bytes, bit).ok_or_else(|| self.no_such_node(node))?;
-        self.meaning(node, bit, number)
+        self.number(bytes, bit).ok_or_else(|| self.no_such_node(node))
     }
 
     /// The number in one of a node's records; the node's own number is not checked.

@@ -12,7 +12,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::{Random, maxmind_data};
-use whered_mmdb::{Database, ErrorKind, MmdbError, ReadAt, Resident, Value, Writer, WriterOptions};
+use whered_mmdb::{
+    Database, ErrorKind, FileTree, MmdbError, ReadAt, Resident, TreeShape, Value, Writer,
+    WriterOptions,
+};
 
 /// A reader over memory that counts what it gives and may lose its end.
 #[derive(Debug, Clone)]
@@ -184,4 +187,52 @@ fn bytes_that_another_holds_are_not_copied() {
     let held: &'static [u8] = small_database(6).leak();
     let database = Database::from_bytes(held).unwrap();
     assert_eq!(database.as_bytes().as_ptr(), held.as_ptr());
+}
+
+/// What a tree as the file stores it answers, and the bytes of the records, as text.
+fn branches(tree: Result<FileTree, MmdbError>, addresses: &[IpAddr]) -> Vec<String> {
+    let tree = match tree {
+        Ok(tree) => tree,
+        Err(error) => return vec![error.to_string()],
+    };
+    let (start, depth_bits) = tree.ipv4_start();
+    let mut lines = vec![format!("{start} {depth_bits}")];
+    for &address in addresses {
+        let branch = match address {
+            IpAddr::V4(address) => tree.walk(start, u128::from(address.to_bits()) << 96, 32),
+            IpAddr::V6(address) => tree.walk(0, address.to_bits(), 128),
+        };
+        lines.push(format!("{branch:?}"));
+        if let Ok(Some(id)) = branch.map(|branch| branch.record) {
+            let at = id.to_u32() as usize;
+            lines.push(tree.with_data(|section| match section.resolve(at) {
+                Ok((field, _)) => format!("{field:?} {:?}", section.payload(&field)),
+                Err(error) => error.to_string(),
+            }));
+        }
+    }
+    lines
+}
+
+#[test]
+fn a_tree_as_the_file_stores_it_is_the_same_from_memory_and_from_a_reader() {
+    for ip_version in [4, 6] {
+        let bytes = small_database(ip_version);
+        let metadata = Database::from_bytes(bytes.clone()).unwrap().metadata().clone();
+        let shape = TreeShape {
+            node_count: metadata.node_count,
+            record_size_bits: metadata.record_size_bits,
+            is_ipv6: ip_version == 6,
+        };
+        let expected = branches(FileTree::new(bytes.clone(), shape), &addresses());
+        assert!(expected.iter().any(|line| line.contains("Map")), "{expected:?}");
+        let shelf = Shelf::new(&bytes);
+        assert_eq!(branches(FileTree::from_reader(shelf.clone(), shape), &addresses()), expected);
+
+        let tree = FileTree::from_reader(shelf.clone(), shape).unwrap();
+        shelf.readable_bytes.store(0, Ordering::Relaxed);
+        let error = tree.try_record_number(0, false).unwrap_err();
+        assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Unreadable, Some(0)));
+        assert!(tree.try_record_number(shape.node_count, false).is_err(), "there is no such node");
+    }
 }

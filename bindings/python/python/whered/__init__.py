@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from . import maxminddb
+from ._install import install_as_maxminddb
 from ._whered import (
     Column,
     Database,
@@ -18,4 +20,6 @@ __all__ = [
     "Points",
     "Table",
     "__version__",
+    "install_as_maxminddb",
+    "maxminddb",
 ]

@@ -14,7 +14,7 @@
 
 mod answers;
 mod lookup;
-mod objects;
+pub(crate) mod objects;
 mod open;
 mod values;
 mod version;

@@ -1,0 +1,127 @@
+//! All networks of a reader with their records, in address order.
+
+use super::opened::{self, Opened};
+use super::reader::MaxMindReader;
+use crate::error::InvalidDatabaseError;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use whered_mmdb::RecordId;
+
+/// How many nodes are visited for each node of the file: without a bound a small file could
+/// describe 2^128 networks.
+const VISITS_PER_NODE: u64 = 64;
+
+/// The zero bytes between tree and data section, counted by records of the tree.
+const SEPARATOR_BYTES: u32 = 16;
+
+/// The iterator of a reader: pairs of a network and its record.
+#[pyclass(module = "whered._whered")]
+pub(crate) struct MaxMindNetworks {
+    reader: Py<MaxMindReader>,
+    open: Vec<Branch>,
+    visits_left: u64,
+}
+
+/// A number of the tree that was not looked at yet, and the bits that lead to it.
+#[derive(Clone, Copy)]
+struct Branch {
+    number: u32,
+    /// From the highest of the 128 on.
+    bits: u128,
+    depth: u8,
+}
+
+impl MaxMindNetworks {
+    pub(super) fn new(reader: Bound<'_, MaxMindReader>) -> PyResult<MaxMindNetworks> {
+        let visits_left = match reader.get().opened().as_deref() {
+            Some(Some(opened)) => u64::from(opened.node_count) * VISITS_PER_NODE,
+            _ => return Err(closed()),
+        };
+        let open = vec![Branch { number: 0, bits: 0, depth: 0 }];
+        Ok(MaxMindNetworks { reader: reader.unbind(), open, visits_left })
+    }
+
+    /// The next branch that ends in a record.
+    fn next_record(&mut self, opened: &Opened) -> PyResult<Option<(Branch, RecordId)>> {
+        opened.check()?;
+        let (ipv4_root, ipv4_depth) = opened.ipv4_start;
+        let address_bits = if opened.is_ipv6 { 128 } else { 32 };
+        while let Some(branch) = self.open.pop() {
+            let Branch { number, bits, depth } = branch;
+            if let Some(beyond) = number.checked_sub(opened.node_count) {
+                match beyond.checked_sub(SEPARATOR_BYTES) {
+                    Some(offset) => return Ok(Some((branch, RecordId::from_u32(offset)))),
+                    None if beyond == 0 => continue,
+                    None => return Err(corrupt(&format!("a record of number {number}"))),
+                }
+            }
+            // The IPv4 networks are listed below ::/96 alone, not where aliases lead to them.
+            if opened.is_ipv6 && (number, ipv4_depth) == (ipv4_root, 96) && (bits, depth) != (0, 96)
+            {
+                continue;
+            }
+            if depth == address_bits {
+                return Err(corrupt("a branch that goes on after the address's last bit"));
+            }
+            let left = self.visits_left.checked_sub(1);
+            self.visits_left = left.ok_or_else(|| corrupt("nodes reached in too many ways"))?;
+            for right in [true, false] {
+                let child = opened.tree.try_record_number(number, right);
+                let number = child.map_err(|error| opened::of_tree(&error))?;
+                let bits = if right { bits | 1 << (127 - depth) } else { bits };
+                self.open.push(Branch { number, bits, depth: depth + 1 });
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[pymethods]
+impl MaxMindNetworks {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(
+        &mut self,
+        py: Python<'py>,
+    ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+        let reader = self.reader.clone_ref(py);
+        let state = reader.get().opened();
+        let Some(Some(opened)) = state.as_deref() else { return Err(closed()) };
+        let found = self.next_record(opened);
+        if found.is_err() {
+            self.open.clear();
+        }
+        let Some((branch, id)) = found? else { return Ok(None) };
+        Ok(Some((network(py, branch, opened.is_ipv6)?, opened.record(py, id)?)))
+    }
+}
+
+/// An object of `ipaddress`; below `::/96` of an IPv6 tree an IPv4 network.
+fn network<'py>(py: Python<'py>, branch: Branch, is_ipv6: bool) -> PyResult<Bound<'py, PyAny>> {
+    static IPV4: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static IPV6: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let Branch { bits, depth, .. } = branch;
+    if !is_ipv6 {
+        let class = IPV4.import(py, "ipaddress", "IPv4Network")?;
+        class.call1((((bits >> 96) as u32, depth),))
+    } else if depth >= 96 && bits >> 32 == 0 {
+        let class = IPV4.import(py, "ipaddress", "IPv4Network")?;
+        class.call1(((bits as u32, depth - 96),))
+    } else {
+        let class = IPV6.import(py, "ipaddress", "IPv6Network")?;
+        class.call1(((bits, depth),))
+    }
+}
+
+#[cold]
+fn closed() -> PyErr {
+    PyValueError::new_err("Attempt to iterate over a closed MaxMind DB.")
+}
+
+#[cold]
+fn corrupt(found: &str) -> PyErr {
+    InvalidDatabaseError::new_err(format!("The MaxMind DB file's search tree is corrupt: {found}"))
+}
