@@ -199,7 +199,7 @@ bindings: build venv ## tests of the C libraries by real programs (tests/binding
 	$(VENV)/bin/python -m pytest -q tests/bindings
 
 .PHONY: python
-python: ## the Python package: lints, all tests, and other Pythons that are here (bindings/python)
+python: build ## the Python package: lints, all tests, and other Pythons that are here (bindings/python)
 	$(call step,python: the package whered on this Python and others)
 	@scripts/python.sh check
 	@scripts/python.sh test
