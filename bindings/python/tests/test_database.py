@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import ipaddress
 import os
+import pathlib
 import signal
 import threading
 import time
@@ -243,6 +245,19 @@ def test_files_that_are_no_databases_raise_what_python_raises(tmp_path: Any) -> 
     (tmp_path / "text.mmdb").write_text("a text")
     with pytest.raises(whered.InvalidDatabaseError, match="text.mmdb"):
         whered.Database(tmp_path / "text.mmdb")
+
+
+def test_a_packed_database_is_refused_with_the_way(tmp_path: Any, database_path: str) -> None:
+    path = tmp_path / "city.mmdb"
+    path.write_bytes(gzip.compress(pathlib.Path(database_path).read_bytes()))
+    with pytest.raises(OSError, match="gzip"):
+        whered.Database(path)
+
+
+def test_a_long_column_with_a_dictionary_becomes_objects_in_time(database: whered.Database) -> None:
+    column = pa.array(ADDRESSES * 20_000)
+    answer = database.lookup(column, "country.iso_code", texts="dictionary")
+    assert answer.to_pylist() == COUNTRIES * 20_000
 
 
 def test_a_database_cut_at_every_byte_is_refused_or_answers(tmp_path: Any) -> None:

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PySet, PyString};
 
 use super::input::{Column, is_text};
+use crate::pieces::ROWS;
 
 /// The values so far.
 enum Values {
@@ -42,6 +43,9 @@ pub(super) fn column(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Column> 
     let mut column = Values::Nulls(0);
     for (row, value) in values.enumerate() {
         let value = value?;
+        if row % ROWS == 0 {
+            object.py().check_signals()?;
+        }
         column = column.with(&value).map_err(|fault| match fault {
             Fault::Raised(error) => error,
             Fault::Type => PyTypeError::new_err(format!(

@@ -18,6 +18,8 @@ use pyo3::exceptions::{PyIndexError, PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList, PyTuple};
 
+use crate::pieces::ROWS;
+
 /// A column of answers.
 ///
 /// It has a value or null for each row of the column that was asked about. Packages that speak
@@ -129,6 +131,9 @@ impl Column {
         let list = PyList::empty(py);
         for chunk in &self.chunks {
             for row in 0..chunk.len() {
+                if row % ROWS == 0 {
+                    py.check_signals()?;
+                }
                 list.append(value(py, chunk, row)?)?;
             }
         }
@@ -294,8 +299,9 @@ fn value<'py>(py: Python<'py>, array: &dyn Array, row: usize) -> PyResult<Bound<
         DataType::Utf8 => array.as_string::<i32>().value(row).into_pyobject(py)?.into_any(),
         DataType::LargeUtf8 => array.as_string::<i64>().value(row).into_pyobject(py)?.into_any(),
         DataType::Dictionary(..) => {
-            let dictionary = array.as_any_dictionary();
-            let key = dictionary.normalized_keys()[row];
+            // Answers have keys of this type.
+            let dictionary = array.as_dictionary::<Int32Type>();
+            let key = usize::try_from(dictionary.keys().value(row)).unwrap_or(usize::MAX);
             return value(py, dictionary.values(), key);
         }
         DataType::Boolean => array.as_boolean().value(row).into_pyobject(py)?.to_owned().into_any(),

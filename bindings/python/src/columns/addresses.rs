@@ -22,6 +22,7 @@ use whered_ip::text;
 
 use super::{Invalid, Piece};
 use crate::arrow::input::{Column, wrong_type};
+use crate::pieces::ROWS;
 
 /// The types of columns that hold addresses, for messages.
 const ALLOWED: &str = "texts (Utf8, LargeUtf8, Utf8View, also in dictionaries), IPv4 addresses as \
@@ -87,20 +88,16 @@ impl Addresses {
     /// `TypeError` for a column of another type, and the errors of [`Column::of_object`].
     pub(crate) fn of_object(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Addresses> {
         let column = Column::of_object(object, what)?;
-        let chunks = column.chunks.iter().map(|chunk| {
-            Chunk::of(chunk).ok_or_else(|| wrong_type(what, &column.data_type, ALLOWED))
-        });
-        let mut chunks: Vec<Chunk> = chunks.collect::<PyResult<_>>()?;
-        if column.chunks.is_empty() {
+        let mut arrays = column.chunks;
+        if arrays.is_empty() {
             // A column without rows has a type all the same.
-            let empty = arrow_array::new_empty_array(&column.data_type);
-            chunks.extend(Chunk::of(&empty));
-            if chunks.is_empty() {
-                return Err(wrong_type(what, &column.data_type, ALLOWED));
-            }
+            arrays.push(arrow_array::new_empty_array(&column.data_type));
         }
-        let mut lengths: Vec<usize> = column.chunks.iter().map(|chunk| chunk.len()).collect();
-        lengths.resize(chunks.len(), 0);
+        let refused = || wrong_type(what, &column.data_type, ALLOWED);
+        let chunk = |array| Chunk::of(array)?.ok_or_else(refused);
+        let chunks: Vec<Chunk> =
+            object.py().detach(|| arrays.iter().map(chunk).collect::<PyResult<_>>())?;
+        let lengths = arrays.iter().map(|array| array.len()).collect();
         Ok(Addresses { chunks, lengths })
     }
 
@@ -178,7 +175,12 @@ impl Batch {
 }
 
 impl Chunk {
-    fn of(array: &ArrayRef) -> Option<Chunk> {
+    /// The addresses of an array; `None` for a type that holds none.
+    ///
+    /// # Errors
+    ///
+    /// What a signal's handler raised.
+    fn of(array: &ArrayRef) -> PyResult<Option<Chunk>> {
         let chunk = match array.data_type() {
             DataType::Utf8 => Chunk::Texts(array.as_string().clone()),
             DataType::LargeUtf8 => Chunk::LargeTexts(array.as_string().clone()),
@@ -189,23 +191,26 @@ impl Chunk {
             DataType::FixedSizeBinary(16) => Chunk::Bytes(array.as_fixed_size_binary().clone()),
             DataType::Null => Chunk::Nulls,
             DataType::Dictionary(..) => return Chunk::of_dictionary(array),
-            _ => return None,
+            _ => return Ok(None),
         };
-        Some(chunk)
+        Ok(Some(chunk))
     }
 
-    fn of_dictionary(array: &ArrayRef) -> Option<Chunk> {
+    fn of_dictionary(array: &ArrayRef) -> PyResult<Option<Chunk>> {
         let dictionary = array.as_any_dictionary();
-        let texts = Chunk::of(dictionary.values())?;
-        if matches!(texts, Chunk::Dictionary { .. }) {
-            return None;
-        }
+        let texts = match Chunk::of(dictionary.values())? {
+            None | Some(Chunk::Dictionary { .. }) => return Ok(None),
+            Some(texts) => texts,
+        };
         let count = dictionary.values().len();
         let mut entries = Vec::with_capacity(count);
         let mut is_null = Vec::with_capacity(count);
         let mut batch = Batch::default();
         for start in (0..count).step_by(BATCH_ROWS) {
             batch.clear();
+            if start % ROWS == 0 {
+                Python::attach(|py| py.check_signals())?;
+            }
             let rows = start..(start + BATCH_ROWS).min(count);
             texts.read(&Piece { chunk: 0, rows, before: 0 }, &mut batch);
             let mut v6 = batch.v6.iter();
@@ -230,7 +235,7 @@ impl Chunk {
             };
             keys.map(key).collect()
         };
-        Some(Chunk::Dictionary { entries, keys, texts: dictionary.values().clone() })
+        Ok(Some(Chunk::Dictionary { entries, keys, texts: dictionary.values().clone() }))
     }
 
     fn read(&self, piece: &Piece, batch: &mut Batch) {
@@ -284,7 +289,8 @@ impl Chunk {
             Chunk::Views(texts) => quoted(texts.value(row)),
             Chunk::Dictionary { keys, texts, .. } => match keys.get(row) {
                 Some(Some(key)) => {
-                    Chunk::of(texts).map_or_else(String::new, |texts| texts.shown(*key as usize))
+                    let texts = Chunk::of(texts).ok().flatten();
+                    texts.map_or_else(String::new, |texts| texts.shown(*key as usize))
                 }
                 _ => "null".to_owned(),
             },

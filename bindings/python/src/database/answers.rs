@@ -9,6 +9,7 @@
 use std::mem;
 use std::sync::Arc;
 
+use arrow_array::builder::StringViewBuilder;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, GenericStringArray, Int32Array, OffsetSizeTrait,
@@ -238,26 +239,14 @@ pub(crate) struct RowStrings {
 ///
 /// `OverflowError` for more text than 32-bit offsets count.
 pub(crate) fn written(pieces: &mut [RowStrings], layout: Layout) -> PyResult<ArrayRef> {
-    let mut rows: Vec<Option<String>> = Vec::new();
+    let mut views = StringViewBuilder::new();
     for piece in pieces {
         let RowStrings { bytes, ends } = mem::take(piece);
         let mut start = 0;
         for end in ends {
             let text = end.and_then(|end| bytes.get(mem::replace(&mut start, end)..end));
-            rows.push(text.map(|text| String::from_utf8_lossy(text).into_owned()));
+            views.append_option(text.and_then(|text| std::str::from_utf8(text).ok()));
         }
     }
-    let bytes: usize = rows.iter().flatten().map(String::len).sum();
-    if layout == Layout::Utf8 && bytes > i32::MAX as usize {
-        return Err(too_much_text(bytes));
-    }
-    Ok(match layout {
-        Layout::View => Arc::new(StringViewArray::from_iter(rows)),
-        Layout::Utf8 => Arc::new(GenericStringArray::<i32>::from_iter(rows)),
-        Layout::LargeUtf8 => Arc::new(GenericStringArray::<i64>::from_iter(rows)),
-        Layout::Dictionary => {
-            let texts = rows.iter().map(Option::as_deref);
-            Arc::new(DictionaryArray::<types::Int32Type>::from_iter(texts))
-        }
-    })
+    layout.of_views(views.finish())
 }

@@ -73,6 +73,17 @@ pub(crate) fn run(
     let work: Vec<Work<'_>> = work.collect();
     drop(fills);
     pieces::run(py, work, threads, |work| answer(version, addresses, request.invalid, work))?;
+    py.detach(|| finish(request, buffers, &mut networks, lengths, &chunk_of_piece))
+}
+
+/// The filled buffers as columns.
+fn finish(
+    request: &Request<'_>,
+    buffers: Vec<Vec<Buffers<'_>>>,
+    networks: &mut [RowStrings],
+    lengths: &[usize],
+    chunk_of_piece: &[usize],
+) -> PyResult<Vec<Column>> {
     let mut columns = Vec::new();
     for (field, chunks) in request.fields.iter().zip(buffers) {
         let arrays = chunks.into_iter().map(Buffers::finish).collect::<PyResult<_>>()?;

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use memmap2::Mmap;
 use pyo3::exceptions::{PyFileNotFoundError, PyOSError, PyValueError};
 use pyo3::prelude::*;
+use whered_ip::Packing;
 use whered_mmdb::{Database, DatabaseIndex, FieldPath, IndexForm, IndexOptions};
 
 use crate::error::{InvalidDatabaseError, of_database};
@@ -203,6 +204,7 @@ fn read(path: &Path) -> PyResult<(Vec<u8>, Stamp)> {
         let stamp = Stamp::of(&file)?;
         let mut bytes = Vec::with_capacity(stamp.size_bytes as usize);
         file.read_to_end(&mut bytes)?;
+        Packing::refuse(&bytes)?;
         Ok((bytes, stamp))
     };
     read().map_err(|error| of_system(path, &error))
