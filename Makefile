@@ -204,6 +204,11 @@ python: build ## the Python package: lints, all tests, and other Pythons that ar
 	@scripts/python.sh check
 	@scripts/python.sh test
 
+.PHONY: python-spark
+python-spark: ## the Python package in Spark, on a cluster of processes; needs Java 17
+	$(call step,python-spark: whered.spark on two workers)
+	@scripts/python.sh spark
+
 .PHONY: bench-check
 bench-check: ## instructions per operation against bench/results (cargo xtask instructions)
 	$(call step,bench-check: instructions per operation)
@@ -325,6 +330,18 @@ bench-feed-versus: ## the same sightings through MariaDB, PostgreSQL, SQLite and
 	'$(TARGET_DIR)/release/whered-versus-feed' --whered '$(TARGET_DIR)/release/whered' \
 		--disk '$(BENCH_DATA)/feed' $(FEED) --record bench/results --date "$$(date -u +%F)"
 
+# Parts of the comparison, without a result: make bench-python PYTHON_BENCH='--parts columns,calls'
+PYTHON_BENCH :=
+
+.PHONY: bench-python
+bench-python: ## the Python package beside maxminddb, maxminddb-rust, polars plugins, DuckDB functions and Spark; needs Java 17; writes bench/results
+	cargo build --release --package whered-bench --locked
+	@$(MAKE) --no-print-directory '$(BENCH_DATA)/city.mmdb'
+	@scripts/python.sh bench
+	bench/versus/python/.venv/bin/python bench/versus/python/versus.py \
+		--db '$(BENCH_DATA)/city.mmdb' --asn '$(BENCH_DATA)/asn.mmdb' --core '$(BENCH_CORE)' \
+		$(PYTHON_BENCH) --record bench/results --date "$$(date -u +%F)"
+
 .PHONY: bench-sync
 bench-sync: ## 500,000 members into this kernel, a thousand changes a second, probes (root)
 	@scripts/install-tools.sh test
@@ -354,4 +371,4 @@ fmt: ## format the Rust sources
 .PHONY: clean
 clean: ## remove what was built, and .venv; ./data stays
 	cargo clean
-	rm -rf $(VENV) fuzz/target bench/versus/target bindings/python/target bindings/python/.venv
+	rm -rf $(VENV) fuzz/target bench/versus/target bench/versus/python/.venv bindings/python/target bindings/python/.venv

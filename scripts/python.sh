@@ -7,28 +7,34 @@
 #   scripts/python.sh check     format and lints of its Rust
 #   scripts/python.sh test      builds it without optimisation; runs all tests on this Python, and
 #                               those that need no other package on every other Python that is here
+#   scripts/python.sh spark     the tests of whered.spark with pyspark; needs Java 17
+#   scripts/python.sh bench     installs it, optimised, beside the rivals of make bench-python
 #
-# Its tools and the packages that it is tested with go to bindings/python/.venv.
+# Its tools and the packages that it is tested with go to bindings/python/.venv. Spark and the rivals
+# need older packages, and go to bench/versus/python/.venv.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../bindings/python"
 
 venv="$PWD/.venv"
+rivals="$PWD/../../bench/versus/python"
 
 say() {
     printf 'python: %s\n' "$*"
 }
 
-# A folder with the tools in it; made again when what it should hold has changed.
+# make_venv [FOLDER REQUIREMENTS]: a folder with what a file lists in it, made again when that file
+# has changed. Without arguments it holds the tools.
 make_venv() {
+    local venv="${1:-$venv}" requirements="${2:-requirements.txt}"
     if ! python3 -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2> /dev/null; then
         say 'missing: Python 3.10 or newer with the module venv (Debian: python3-venv)' >&2
         exit 2
     fi
-    if ! cmp --silent requirements.txt "$venv/requirements.txt"; then
+    if ! cmp --silent "$requirements" "$venv/requirements.txt"; then
         rm -rf "$venv"
         python3 -m venv "$venv"
-        "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement requirements.txt
-        cp requirements.txt "$venv/requirements.txt"
+        "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$requirements"
+        cp "$requirements" "$venv/requirements.txt"
     fi
 }
 
@@ -47,6 +53,16 @@ if sys.version_info >= (3, 10): print(sysconfig.get_config_var("py_version_nodot
             echo "$version $candidate"
         fi
     done | sort -u -k 1,2 | awk '{ print $2, $3 }'
+}
+
+# install_beside_rivals PROFILE...: the package in the folder that has Spark and the rivals.
+install_beside_rivals() {
+    make_venv
+    make_venv "$rivals/.venv" "$rivals/requirements.txt"
+    export PYO3_PYTHON="$venv/bin/python"
+    rm -rf target/wheels
+    "$venv/bin/maturin" build --quiet "$@" --locked --out target/wheels
+    "$rivals/.venv/bin/pip" install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/*-abi3-*.whl
 }
 
 case "${1:-}" in
@@ -90,8 +106,15 @@ test)
         rm -rf "$folder"
     done
     ;;
+spark)
+    install_beside_rivals --profile dev
+    "$rivals/.venv/bin/python" -m pytest tests/test_spark.py
+    ;;
+bench)
+    install_beside_rivals --release
+    ;;
 *)
-    sed -n '2,12s/^# \{0,1\}//p' "$0"
+    sed -n '2,15s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

@@ -208,4 +208,4 @@ def test_the_nearest_point_is_an_expression() -> None:
     far = frame.select(whered.polars.nearest(points, "lon", "lat", radius_meters=100))
     assert far.to_series().struct.field("member").to_list() == [None, "b", None]
     fixed = frame.select(whered.polars.nearest(points, pl.lit(8.0), "lat")).to_series()
-    assert fixed.struct.field("member").to_list() == ["a", "a", "a"]
+    assert fixed.struct.field("member").to_list() == ["a", "b", "a"]
