@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The Python package of bindings/python.
 #
-#   scripts/python.sh wheels    the release wheel for every Python from 3.10 on, one for a
-#                               free-threaded Python where there is one, and the source package,
-#                               in bindings/python/dist
+#   scripts/python.sh wheels    the release wheel for every Python from 3.10 on, one for the
+#                               free-threaded Python 3.14, and the source package, in
+#                               bindings/python/dist
 #   scripts/python.sh check     format and lints of its Rust
 #   scripts/python.sh test      builds it without optimisation; runs all tests on this Python, and
 #                               those that need no other package on every other Python that is here
@@ -70,11 +70,12 @@ wheels)
     make_venv
     rm -rf dist
     "$venv/bin/maturin" build --release --locked --out dist
-    other_pythons | while read -r is_free candidate; do
-        if [ "$is_free" = 1 ]; then
-            "$venv/bin/maturin" build --release --locked --no-default-features --interpreter "$candidate" --out dist
-        fi
-    done
+    # Free-threaded Pythons have a stable interface from 3.15 on; this wheel is for 3.14 and needs
+    # no such Python here.
+    free_threaded="$PWD/target/free-threaded.txt"
+    printf '%s\n' implementation=CPython version=3.14 shared=true build_flags=Py_GIL_DISABLED > "$free_threaded"
+    PYO3_CONFIG_FILE="$free_threaded" "$venv/bin/maturin" build --release --locked --no-default-features \
+        --interpreter python3.14t --target-dir target/free-threaded --out dist
     "$venv/bin/maturin" sdist --out dist
     ls -l dist
     ;;

@@ -121,17 +121,9 @@ impl Database {
     /// >>> whered.Database(example_database).get("192.0.2.7")["country"]
     /// {'iso_code': 'DE'}
     fn get(&self, address: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let py = address.py();
         let version = self.version();
         let found = version.find(address::of_object(address)?)?;
-        match version.opened.index.record(found) {
-            None => Ok(py.None()),
-            Some(record) => {
-                let value = version.opened.database.record(record);
-                let value = value.map_err(|error| open::in_file(&self.path, &error))?;
-                objects::of_value(py, &value)
-            }
-        }
+        version.record(address.py(), found)
     }
 
     /// One field of an address's record; `None` if there is no record or it has no such field.

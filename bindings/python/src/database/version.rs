@@ -16,6 +16,7 @@ use super::objects;
 use super::open::{IndexChoice, OpenDatabase, in_file};
 use super::values::{Fault, Texts, Values};
 use crate::error::{InvalidDatabaseError, of_database};
+use crate::record::{self, Caches};
 
 /// The fields that are looked up when nobody names others.
 const DEFAULT_FIELDS: [&str; 5] = [
@@ -38,6 +39,7 @@ pub(crate) struct Version {
     covers: [bool; 2],
     has_teredo_clients: bool,
     fields: RwLock<HashMap<String, Arc<Field>>>,
+    caches: Caches,
 }
 
 /// A field of all records.
@@ -69,6 +71,7 @@ impl Version {
             opened,
             path: path.to_owned(),
             fields: RwLock::default(),
+            caches: Caches::default(),
         };
         for name in declared.unwrap_or_default() {
             let field = Arc::new(version.read_field(name)?);
@@ -117,6 +120,18 @@ impl Version {
     /// Whether IPv6 addresses may be looked up as they are, many at once.
     pub(crate) fn is_plain6(&self) -> bool {
         !self.has_teredo_clients
+    }
+
+    /// The record of a row as an object of Python.
+    ///
+    /// # Errors
+    ///
+    /// As [`record::to_object`].
+    pub(crate) fn record(&self, py: Python<'_>, found: Found) -> PyResult<Py<PyAny>> {
+        match self.opened.index.record(found) {
+            Some(id) => record::to_object(py, &self.opened.database, id, &self.caches),
+            None => Ok(py.None()),
+        }
     }
 
     /// A field of a row as an object of Python.

@@ -46,7 +46,6 @@ const MAX_PAYLOAD_BYTES: usize = 2 << 20;
 ///
 /// `InvalidDatabaseError` for a fault of the data section and for a record beyond the limits,
 /// `UnicodeDecodeError` for a string that is no UTF-8.
-#[allow(dead_code, reason = "Database.get is to call it")]
 pub(crate) fn to_object(
     py: Python<'_>,
     database: &Database,
