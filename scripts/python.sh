@@ -10,7 +10,7 @@
 #   scripts/python.sh spark     the tests of whered.spark with pyspark; needs Java 17
 #   scripts/python.sh bench     installs it, optimised, beside the rivals of make bench-python
 #
-# Its tools and the packages that it is tested with go to bindings/python/.venv. Spark and the rivals
+# Its tools and the packages that it is tested with go to bindings/python/.venv. Spark and rivals
 # need older packages, and go to bench/versus/python/.venv.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../bindings/python"
