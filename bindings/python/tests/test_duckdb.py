@@ -131,6 +131,9 @@ def test_a_field_that_no_record_has_is_refused(connection: Any, database_path: s
         whered.duckdb.register(connection, database_path, fields=["a.b", "a_b"])
     with pytest.raises(FileNotFoundError, match="absent"):
         whered.duckdb.register(connection, "absent.mmdb")
+    assert "de_city" in whered.duckdb.register(connection, database_path, "de", language="de")
+    with pytest.raises(ValueError, match="language='xx'"):
+        whered.duckdb.register(connection, database_path, language="xx")
 
 
 def test_answers_are_columns_that_duckdb_reads(connection: Any, database_path: str) -> None:

@@ -53,13 +53,15 @@ def register(
     that was registered before is replaced. A database that is passed by its path is reloaded when
     its file has changed; types of functions stay what they were.
 
-    Raises `ValueError` for a field that no record has.
+    Raises `ValueError` for a field that no record has, and for a language without names.
     """
     _check(name)
     opened_now = opened(database)
     columns = columns_of(opened_now, fields)
     usual = dict(PATHS) | {method: name_path(method, language) for method in NAMES}
     single = {method: path for method, path in usual.items() if has_field(opened_now, path)}
+    has_names = language == "en" or any(method in single for method in NAMES)
+    require(has_names, f"language={language!r}: no record has a name in it")
     if fields is not None:
         single |= columns
     columns = {column: path for column, path in columns.items() if path != "network"}
