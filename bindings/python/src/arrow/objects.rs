@@ -16,7 +16,7 @@ use crate::pieces::ROWS;
 
 /// The values so far.
 enum Values {
-    /// So many nulls.
+    /// This number of nulls.
     Nulls(usize),
     Texts(LargeStringBuilder),
     Integers(Int64Builder),

@@ -1,4 +1,6 @@
 //! What the package answers with: columns that other packages take without a copy.
+//!
+//! Not for filling them: the parts that answer make the arrays.
 #![allow(unsafe_code, reason = "the C stream interface is a structure of functions")]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -140,18 +142,18 @@ impl Column {
         Ok(list)
     }
 
-    /// The same column in pyarrow, which must be installed.
+    /// This column in pyarrow, which must be installed.
     fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("pyarrow")?.call_method1("chunked_array", (slf,))
     }
 
-    /// The same column in polars, which must be installed.
+    /// This column in polars, which must be installed.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let name = slf.get().field.name();
         slf.py().import("polars")?.call_method1("Series", (name, slf))
     }
 
-    /// The same column in pandas, which must be installed, and pyarrow with it.
+    /// This column in pandas, which must be installed, and pyarrow with it.
     fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let series = Column::to_pyarrow(slf)?.call_method0("to_pandas")?;
         series.call_method1("rename", (slf.get().field.name(),))
@@ -231,17 +233,17 @@ impl Table {
         Ok(dict)
     }
 
-    /// The same table in pyarrow, which must be installed.
+    /// This table in pyarrow, which must be installed.
     fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("pyarrow")?.call_method1("table", (slf,))
     }
 
-    /// The same table in polars, which must be installed.
+    /// This table in polars, which must be installed.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("polars")?.call_method1("DataFrame", (slf,))
     }
 
-    /// The same table in pandas, which must be installed, and pyarrow with it.
+    /// This table in pandas, which must be installed, and pyarrow with it.
     fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         Table::to_pyarrow(slf)?.call_method0("to_pandas")
     }

@@ -1,4 +1,6 @@
 //! Columns that are asked about: their rows as addresses, in pieces that threads share.
+//!
+//! Not for taking a column from Python (`arrow::input`).
 
 pub(crate) mod addresses;
 

@@ -39,7 +39,7 @@ pub(crate) enum Buffers<'v> {
 }
 
 impl<'v> Buffers<'v> {
-    /// Buffers for so many rows of a field.
+    /// Buffers for this number of rows of a field.
     pub(crate) fn new(values: &'v Values, layout: Layout, rows: usize) -> Buffers<'v> {
         let bits = || vec![0; rows.div_ceil(64)];
         match values {
@@ -59,7 +59,7 @@ impl<'v> Buffers<'v> {
     /// What fills each piece, in order.
     pub(crate) fn fills(&mut self) -> Vec<Fill<'_>> {
         match self {
-            Buffers::Views(texts, views, bits) => view_fills(texts, views, bits),
+            Buffers::Views(texts, views, bits) => string_fills(texts, views, bits),
             Buffers::Codes(texts, _, codes) => code_fills(&texts.codes, codes),
             Buffers::Unsigned32(numbers, values, bits) => number_fills(numbers, values, bits),
             Buffers::Unsigned64(numbers, values, bits) => number_fills(numbers, values, bits),
@@ -104,7 +104,7 @@ impl<'v> Buffers<'v> {
     }
 }
 
-fn view_fills<'a>(texts: &'a Texts, views: &'a mut [u128], bits: &'a mut [u64]) -> Vec<Fill<'a>> {
+fn string_fills<'a>(texts: &'a Texts, views: &'a mut [u128], bits: &'a mut [u64]) -> Vec<Fill<'a>> {
     fn fill<C: Copy + Into<u32>>(
         codes: &[C],
         known: &[u128],

@@ -327,7 +327,7 @@ pub(crate) enum Fault {
     Record(MmdbError),
     /// More text than a column's views can point into.
     TooLarge,
-    /// Bytes of an index that are no UTF-8: whoever takes the column relies on that they are.
+    /// Bytes of an index that are no UTF-8: the consumer of a column relies on that.
     NoText,
 }
 
