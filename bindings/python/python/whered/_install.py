@@ -16,11 +16,12 @@ def install_as_maxminddb() -> None:
     Raises `RuntimeError` if `maxminddb` is already imported: modules that hold it, such as
     `geoip2.database`, would go on with it, and exceptions of the two would be mixed.
 
-    >>> import whered
-    >>> whered.install_as_maxminddb()
-    >>> import maxminddb
-    >>> maxminddb.Reader is whered.maxminddb.Reader
-    True
+    With it, `geoip2` runs on whered::
+
+        import whered
+
+        whered.install_as_maxminddb()
+        import geoip2.database
     """
     ours = importlib.import_module("whered.maxminddb")
     present = sys.modules.get("maxminddb")

@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::net::IpAddr;
 use whered_mmdb::fields::Section;
-use whered_mmdb::{ErrorKind, FileTree, MmdbError, RecordId, TreeShape};
+use whered_mmdb::{Branch, ErrorKind, FileTree, MmdbError, RecordId, TreeShape};
 
 /// The bytes in front of the metadata.
 const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
@@ -28,9 +28,22 @@ pub(super) struct Opened {
     pub(super) is_ipv6: bool,
     /// The number at which lookups of IPv4 addresses begin, and the bits that lead there.
     pub(super) ipv4_start: (u32, u8),
+    branches: Option<Branches>,
     watch: Option<Watch>,
     caches: Caches,
 }
+
+/// The nodes that the first 16 bits of IPv4 addresses lead to, and the bits taken to them.
+struct Branches {
+    numbers: Box<[u32]>,
+    depths: Box<[u8]>,
+}
+
+/// Bits of an IPv4 address that [`Branches`] answers.
+const BRANCH_BITS: u8 = 16;
+
+/// The smallest tree that gets [`Branches`], which take 320 KiB.
+const MIN_BRANCHES_NODES: u32 = 1 << 17;
 
 /// A record and the length of the network around the address, in bits of the address's family.
 pub(super) struct Answer<'py> {
@@ -76,6 +89,7 @@ impl Opened {
         if tree_bytes + SEPARATOR_BYTES > size_bytes {
             return Err(refuse(name, "The search tree extends past the end of the file."));
         }
+        let is_file = matches!(source, Source::File(_));
         let (tree, watch) = match source {
             Source::Memory(bytes) => (FileTree::new(bytes, shape), None),
             Source::Mapped(bytes, file) => {
@@ -89,8 +103,11 @@ impl Opened {
             tree.try_record_number(ipv4_start.0, false).map_err(|error| of_tree(&error))?;
         }
         let TreeShape { node_count, is_ipv6, .. } = shape;
+        let is_large = node_count >= MIN_BRANCHES_NODES && !is_file;
+        let branches = if is_large { Branches::new(&tree, ipv4_start.0, node_count) } else { None };
         let caches = Caches::default();
-        Ok((Opened { tree, node_count, is_ipv6, ipv4_start, watch, caches }, metadata))
+        let opened = Opened { tree, node_count, is_ipv6, ipv4_start, branches, watch, caches };
+        Ok((opened, metadata))
     }
 
     /// The record of an address; `written` is the address as the caller gave it.
@@ -102,15 +119,27 @@ impl Opened {
     ) -> PyResult<Answer<'py>> {
         self.check()?;
         let branch = match address {
-            IpAddr::V4(address) => {
-                self.tree.walk(self.ipv4_start.0, u128::from(address.to_bits()) << 96, 32)
-            }
+            IpAddr::V4(address) => self.walk4(address.to_bits()),
             IpAddr::V6(address) if self.is_ipv6 => self.tree.walk(0, address.to_bits(), 128),
             IpAddr::V6(_) => return Err(ipv6_in_ipv4(written)),
         };
-        let branch = branch.map_err(|error| of_tree(&error))?;
-        let record = branch.record.map(|id| self.record(written.py(), id)).transpose()?;
-        Ok(Answer { record, prefix_length: branch.depth_bits })
+        let Branch { record, depth_bits } = branch.map_err(|error| of_tree(&error))?;
+        let record = record.map(|id| self.record(written.py(), id)).transpose()?;
+        Ok(Answer { record, prefix_length: depth_bits })
+    }
+
+    #[inline]
+    fn walk4(&self, address: u32) -> Result<Branch, MmdbError> {
+        let bits = u128::from(address) << 96;
+        let first = (address >> (32 - BRANCH_BITS)) as usize;
+        let known = self.branches.as_ref().and_then(|branches| {
+            Some((*branches.numbers.get(first)?, *branches.depths.get(first)?))
+        });
+        let Some((number, depth)) = known else {
+            return self.tree.walk(self.ipv4_start.0, bits, 32);
+        };
+        let branch = self.tree.walk(number, bits << BRANCH_BITS, 32 - BRANCH_BITS)?;
+        Ok(Branch { depth_bits: depth + branch.depth_bits, ..branch })
     }
 
     pub(super) fn record<'py>(&self, py: Python<'py>, id: RecordId) -> PyResult<Bound<'py, PyAny>> {
@@ -122,6 +151,28 @@ impl Opened {
     #[inline]
     pub(super) fn check(&self) -> PyResult<()> {
         self.watch.as_ref().map_or(Ok(()), Watch::check)
+    }
+}
+
+impl Branches {
+    /// `None` for a tree that is damaged near its root: its lookups then tell where.
+    fn new(tree: &FileTree, start: u32, node_count: u32) -> Option<Branches> {
+        let mut level = vec![(start, 0)];
+        for _ in 0..BRANCH_BITS {
+            let mut below = Vec::with_capacity(2 * level.len());
+            for (number, depth) in level {
+                for right in [false, true] {
+                    below.push(if number < node_count {
+                        (tree.try_record_number(number, right).ok()?, depth + 1)
+                    } else {
+                        (number, depth)
+                    });
+                }
+            }
+            level = below;
+        }
+        let (numbers, depths): (Vec<u32>, Vec<u8>) = level.into_iter().unzip();
+        Some(Branches { numbers: numbers.into(), depths: depths.into() })
     }
 }
 

@@ -68,7 +68,12 @@ struct Decoder<'a, 'py> {
 
 /// The last strings of this record by their offsets: names in several languages are often one.
 #[derive(Default)]
-struct Strings<'py>([Option<(usize, Bound<'py, PyString>)>; 4]);
+struct Strings<'py>([Option<(usize, Bound<'py, PyString>)>; STRINGS]);
+
+const STRINGS: usize = 8;
+
+/// How many pointers of a root map are followed for prefetching.
+const PREFETCHED: usize = 12;
 
 /// A container that is not complete yet.
 struct Frame<'py> {
@@ -131,7 +136,7 @@ impl<'py> Decoder<'_, 'py> {
                 }
                 let Some(frame) = frames.pop() else { return Err(bad_data(&"no container")) };
                 next = frame.after.unwrap_or(next);
-                value = self.complete(frame)?;
+                value = self.complete(frame, frames.is_empty())?;
             }
         }
     }
@@ -154,7 +159,8 @@ impl<'py> Decoder<'_, 'py> {
             && depth <= MAX_TEMPLATE_DEPTH
             && let Some(cache) = self.cache.as_deref_mut()
         {
-            match cache.template(offset) {
+            let table = if is_root { &mut cache.roots } else { &mut cache.parts };
+            match table.get(offset) {
                 // Behind a root nothing is read: any offset will do.
                 Lookup::Template(template) => {
                     self.limits.take(template.cost)?;
@@ -162,6 +168,9 @@ impl<'py> Decoder<'_, 'py> {
                 }
                 Lookup::Absent(is_second) => admit = is_second,
             }
+        }
+        if is_root && field.kind == Kind::Map {
+            self.prefetch(&field);
         }
         let template = admit.then_some((offset, self.limits));
         self.limits.take(Cost { values: size, payload_bytes: 0 })?;
@@ -177,6 +186,54 @@ impl<'py> Decoder<'_, 'py> {
         }
         let frame = Frame { container, left: field.size, after, depth: depth + 1, template };
         Ok(Opened::Frame(frame, field.start))
+    }
+
+    /// Prefetches what the pointers of a map lead to: templates, and the bytes of the file. A fault
+    /// on the way, and bytes that are not in memory, end it; decoding meets them again.
+    fn prefetch(&self, map: &Field) {
+        let Some(cache) = self.cache.as_deref() else { return };
+        let mut targets = [0; PREFETCHED];
+        let mut count = 0;
+        let mut at = map.start;
+        for _ in 0..map.size.min(PREFETCHED) {
+            let Some(value_at) = self.behind(at) else { break };
+            if let Some(Token::Pointer { target, .. }) = self.section.peek(value_at)
+                && let Some(slot) = targets.get_mut(count)
+            {
+                *slot = target;
+                count += 1;
+                let byte = Field { kind: Kind::Bytes, size: 1, start: target };
+                if let Ok(bytes) = self.section.payload(&byte) {
+                    whered_simd::prefetch_at(bytes.as_ptr());
+                    // A writer puts what a container points to before it.
+                    whered_simd::prefetch_at(bytes.as_ptr().wrapping_sub(64));
+                }
+            }
+            let Some(next) = self.behind(value_at) else { break };
+            at = next;
+        }
+        cache.parts.prefetch(targets.get(..count).unwrap_or_default());
+    }
+
+    /// Where the field behind the one at an offset begins.
+    fn behind(&self, at: usize) -> Option<usize> {
+        let mut next = at;
+        let mut left = 1;
+        // A container with more in it is not worth the time.
+        for _ in 0..PREFETCHED * 2 {
+            match self.section.peek(next)? {
+                Token::Pointer { next: end, .. } => next = end,
+                Token::Field(field) => {
+                    next = field.end();
+                    left += field.nested_fields();
+                }
+            }
+            left -= 1;
+            if left == 0 {
+                return Some(next);
+            }
+        }
+        None
     }
 
     /// The field at an offset, one pointer followed.
@@ -203,16 +260,33 @@ impl<'py> Decoder<'_, 'py> {
     #[inline]
     fn read_key(&mut self, frame: &mut Frame<'py>, at: &mut usize) -> PyResult<()> {
         let Container::Map { key, .. } = &mut frame.container else { return Ok(()) };
-        let Found { field, after, .. } = self.resolve(*at, frame.depth)?;
+        if let (Some(cache), Some(Token::Pointer { target, next })) =
+            (self.cache.as_deref(), self.section.peek(*at))
+            && let Some((known, size)) = cache.key_at(self.py, target)
+            && frame.depth < MAX_DEPTH
+        {
+            self.limits.take_payload(size)?;
+            *key = Some(known);
+            *at = next;
+            return Ok(());
+        }
+        let Found { field, offset, after, .. } = self.resolve(*at, frame.depth)?;
         if field.kind != Kind::String {
             return Err(bad_data(&format_args!("a map key of type {:?}", field.kind)));
         }
         self.limits.take_payload(field.size)?;
         let bytes = self.section.payload(&field).map_err(|error| of_field(&error))?;
-        *key = Some(match self.cache.as_deref_mut() {
-            Some(cache) => cache.key(self.py, bytes, || string(self.py, bytes))?,
+        let made = match self.cache.as_deref_mut() {
+            Some(cache) => {
+                let made = cache.key(self.py, bytes, || string(self.py, bytes))?;
+                if after.is_some() {
+                    cache.note_key(offset, &made, field.size);
+                }
+                made
+            }
             None => string(self.py, bytes)?,
-        });
+        };
+        *key = Some(made);
         *at = after.unwrap_or(field.end());
         Ok(())
     }
@@ -251,14 +325,15 @@ impl<'py> Decoder<'_, 'py> {
 
     /// The container of a frame that has all its values.
     #[inline]
-    fn complete(&mut self, frame: Frame<'py>) -> PyResult<Bound<'py, PyAny>> {
+    fn complete(&mut self, frame: Frame<'py>, is_root: bool) -> PyResult<Bound<'py, PyAny>> {
         let container = frame.container.into_any();
         if let (Some((offset, before)), Some(cache)) = (frame.template, self.cache.as_deref_mut()) {
             let cost = Cost {
                 values: before.values - self.limits.values,
                 payload_bytes: before.payload_bytes - self.limits.payload_bytes,
             };
-            cache.admit(offset, Template::of(&container, cost)?);
+            let table = if is_root { &mut cache.roots } else { &mut cache.parts };
+            table.admit(offset, Template::of(&container, cost)?);
         }
         Ok(container)
     }
@@ -271,7 +346,7 @@ impl<'py> Strings<'py> {
         offset: usize,
         make: impl FnOnce() -> PyResult<Bound<'py, PyString>>,
     ) -> PyResult<Bound<'py, PyString>> {
-        let Some(slot) = self.0.get_mut(offset % 4) else { return make() };
+        let Some(slot) = self.0.get_mut((offset ^ (offset >> 3)) % STRINGS) else { return make() };
         match slot {
             Some((held, text)) if *held == offset => Ok(text.clone()),
             _ => {

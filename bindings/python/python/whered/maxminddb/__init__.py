@@ -8,7 +8,7 @@ Where `maxminddb` is imported, `whered.maxminddb` can be imported instead; for p
 ...     reader.get("192.0.2.7")["country"]
 ...     reader.get_with_prefix_len("203.0.113.1")
 {'iso_code': 'DE'}
-(None, 7)
+(None, 5)
 """
 
 from __future__ import annotations
