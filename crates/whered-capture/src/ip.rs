@@ -97,14 +97,17 @@ fn read_ipv4(data: &[u8], record: &mut PacketRecord) -> Result<(), Skip> {
     record.destination = IpAddr::V4(Ipv4Addr::new(d0, d1, d2, d3));
     record.protocol = header[9];
     record.dscp = Some(header[1] >> 2);
-    if u16::from_be_bytes([header[6], header[7]]) & 0x1fff != 0 {
+    record.ttl = Some(header[8]);
+    record.length = Some(declared as u32);
+    let fragment = u16::from_be_bytes([header[6], header[7]]);
+    if fragment & 0x1fff != 0 {
         record.is_later_fragment = true;
         return Ok(());
     }
     if record.protocol == protocol::ICMP {
         return read_icmp(rest, record);
     }
-    read_transport(rest, record)
+    read_transport(rest, fragment & 0x2000 != 0, record)
 }
 
 fn read_ipv6(data: &[u8], record: &mut PacketRecord) -> Result<(), Skip> {
@@ -122,6 +125,9 @@ fn read_ipv6(data: &[u8], record: &mut PacketRecord) -> Result<(), Skip> {
     record.source = address(8);
     record.destination = address(24);
     record.dscp = Some((header[0] << 2 | header[1] >> 6) & 0x3f);
+    record.ttl = Some(header[7]);
+    record.length = Some(declared as u32);
+    let mut is_first_fragment = false;
     record.protocol = header[6];
     // Each turn takes eight bytes away at least.
     loop {
@@ -143,10 +149,11 @@ fn read_ipv6(data: &[u8], record: &mut PacketRecord) -> Result<(), Skip> {
                     record.is_later_fragment = true;
                     return Ok(());
                 }
+                is_first_fragment = fragment[3] & 1 == 1;
                 rest = rest.behind(8)?;
             }
             protocol::ICMPV6 => return read_icmp(rest, record),
-            _ => return read_transport(rest, record),
+            _ => return read_transport(rest, is_first_fragment, record),
         }
     }
 }
@@ -158,12 +165,18 @@ fn read_icmp(rest: Rest<'_>, record: &mut PacketRecord) -> Result<(), Skip> {
     Ok(())
 }
 
+/// A first fragment may end before the flags of TCP, which are then not known.
 #[inline]
-fn read_transport(rest: Rest<'_>, record: &mut PacketRecord) -> Result<(), Skip> {
+fn read_transport(
+    rest: Rest<'_>,
+    is_first_fragment: bool,
+    record: &mut PacketRecord,
+) -> Result<(), Skip> {
     if !protocol::has_ports(record.protocol) {
         return Ok(());
     }
-    if record.protocol == protocol::TCP {
+    let ends_early = is_first_fragment && rest.declared < 14;
+    if record.protocol == protocol::TCP && !ends_early {
         let head: &[u8; 14] = rest.head()?;
         record.tcp_flags = Some(head[13]);
     }

@@ -74,10 +74,14 @@ pub struct PacketRecord {
     pub icmp_type: Option<u8>,
     /// Of ICMP over IPv4 and ICMPv6 over IPv6; none in later fragments.
     pub icmp_code: Option<u8>,
-    /// Of TCP, FIN = 1 to CWR = 128; none in later fragments.
+    /// Of TCP, FIN = 1 to CWR = 128; none in later fragments and in first ones that end before.
     pub tcp_flags: Option<u8>,
     /// The six bits of the DSCP field.
     pub dscp: Option<u8>,
+    /// The time to live, or the hop limit.
+    pub ttl: Option<u8>,
+    /// The bytes of the IP packet, its header included.
+    pub length: Option<u32>,
     /// The state of the connection in a log or a table; packets of a capture have none.
     pub state: Option<ConnectionState>,
     /// The interface it came in by; [`crate::Capture::interface_name`] has the name.
@@ -107,6 +111,8 @@ impl PacketRecord {
             icmp_code: None,
             tcp_flags: None,
             dscp: None,
+            ttl: None,
+            length: None,
             state: None,
             input: None,
             output: None,

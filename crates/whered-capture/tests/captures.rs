@@ -86,6 +86,76 @@ fn every_magic_number_and_order_of_pcap() {
     }
 }
 
+/// Frames of MPLS, PPP, 802.11 and NFLOG.
+fn of_further_link_types() -> Vec<(u32, Vec<u8>)> {
+    let (four, six) = (ipv4(6, &tcp(2)), ipv6(6, &tcp(2)));
+    let behind = |head: &[u8], packet: &[u8]| [head, packet].concat();
+    let snap = |ethertype: [u8; 2]| [&[0xaa, 0xaa, 3, 0, 0, 0][..], &ethertype].concat();
+    let radiotap = |rest: &[u8]| [&[0, 0, 4 + rest.len() as u8, 0][..], rest].concat();
+    let attribute = |order: Order, kind: u16, value: &[u8]| {
+        let size = order.u16(4 + value.len() as u16);
+        let mut bytes = [&size[..], &order.u16(kind), value].concat();
+        if kind != 9 {
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+        }
+        bytes
+    };
+    vec![
+        (1, ethernet(0x8847, &behind(&[0, 1, 0, 64, 0, 2, 1, 64], &four))),
+        (1, ethernet(0x8848, &behind(&[0, 2, 1, 64], &six))),
+        (1, ethernet(0x8864, &behind(&[0x11, 0, 0, 1, 0, 60, 0, 0x21], &four))),
+        (1, ethernet(60, &behind(&snap([8, 0]), &four))),
+        (9, behind(&[0xff, 3, 0, 0x21], &four)),
+        (9, behind(&[0x21], &four)),
+        (9, behind(&[0, 0x57], &six)),
+        (9, behind(&[0x02, 0x81, 0, 2, 1, 64], &six)),
+        (50, behind(&[0xff, 3, 0, 0x57], &six)),
+        (51, behind(&[0x11, 0, 0, 1, 0, 60, 0, 0x57], &six)),
+        (105, behind(&[&[8, 2][..], &[0; 22], &snap([8, 0])].concat(), &four)),
+        (105, behind(&[&[8, 3][..], &[0; 28], &snap([0x86, 0xdd])].concat(), &six)),
+        (105, behind(&[&[0x88, 1][..], &[0; 24], &snap([8, 0])].concat(), &four)),
+        (105, behind(&[&[0x88, 0x81][..], &[0; 28], &snap([8, 0])].concat(), &four)),
+        (
+            127,
+            behind(
+                &[&radiotap(&[2, 0, 0, 0, 0x20])[..], &[0x88, 1], &[0; 26], &snap([8, 0])].concat(),
+                &four,
+            ),
+        ),
+        (
+            127,
+            behind(
+                &[
+                    &radiotap(&[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])[..],
+                    &[8, 1],
+                    &[0; 22],
+                    &snap([8, 0]),
+                ]
+                .concat(),
+                &four,
+            ),
+        ),
+        (
+            239,
+            [
+                &[2, 0, 0, 0][..],
+                &attribute(Order::Little, 1, &[0; 4]),
+                &attribute(Order::Little, 9, &four),
+            ]
+            .concat(),
+        ),
+        (
+            239,
+            [
+                &[10, 0, 0, 0][..],
+                &attribute(Order::Big, 10, b"a\0"),
+                &attribute(Order::Big, 9, &six),
+            ]
+            .concat(),
+        ),
+    ]
+}
+
 #[test]
 fn every_link_type_leads_to_the_same_packet() {
     let (four, six) = (ipv4(6, &tcp(2)), ipv6(6, &tcp(2)));
@@ -104,7 +174,7 @@ fn every_link_type_leads_to_the_same_packet() {
         let behind: Vec<u8> = types[1..].iter().flat_map(|next| [tag, *next].concat()).collect();
         [&[2; 12][..], &types[0], &behind].concat()
     };
-    let cases: Vec<(u32, Vec<u8>)> = vec![
+    let mut cases: Vec<(u32, Vec<u8>)> = vec![
         (1, ethernet(0x0800, &four)),
         (1, ethernet(0x86dd, &six)),
         (1, behind(&tagged(&[[0x81, 0]], [8, 0]), &four)),
@@ -130,6 +200,7 @@ fn every_link_type_leads_to_the_same_packet() {
         // The upper half of the number tells the size of checksums.
         (0xf400_0001, ethernet(0x0800, &four)),
     ];
+    cases.extend(of_further_link_types());
     for (link, frame) in cases {
         let record = one(link, frame.clone()).unwrap_or_else(|skip| panic!("{link}: {skip:?}"));
         assert_eq!(ports(&record), (Some(40_000), Some(443)), "link type {link}");
@@ -151,6 +222,34 @@ fn what_is_not_ip_is_counted() {
     assert_eq!(one(228, ipv6(6, &tcp(2))), Err(Skip::BadHeader));
     assert_eq!(one(1, ethernet(0x0800, &ipv6(6, &tcp(2)))), Err(Skip::BadHeader));
     assert_eq!(one(101, vec![0x50; 40]), Err(Skip::BadHeader));
+}
+
+#[test]
+fn frames_of_802_11_that_hold_no_single_plain_packet_are_not_ip() {
+    let plain = [&[0xaa, 0xaa, 3, 0, 0, 0, 8, 0][..], &ipv4(6, &tcp(2))].concat();
+    for (head, what) in [
+        ([&[8, 0x42][..], &[0; 22]].concat(), "encrypted"),
+        ([&[0x80, 0][..], &[0; 22]].concat(), "a beacon"),
+        ([&[0x48, 1][..], &[0; 22]].concat(), "no data"),
+        ([&[0x88, 1][..], &[0; 22], &[0x80, 0]].concat(), "several in one"),
+    ] {
+        assert_eq!(one(105, [&head[..], &plain].concat()), Err(Skip::NotIp), "{what}");
+    }
+    assert_eq!(one(239, vec![2, 0, 0, 0, 3, 0, 1, 0]), Err(Skip::BadHeader));
+    assert_eq!(one(1, ethernet(0x8847, &[0, 1, 1, 64, 0x10])), Err(Skip::NotIp));
+}
+
+#[test]
+fn a_first_fragment_may_end_before_the_flags_of_tcp() {
+    let short = one(101, ipv4_with(6, 0x2000, &[], &tcp(2)[..8])).unwrap();
+    assert_eq!((ports(&short), short.tcp_flags), ((Some(40_000), Some(443)), None));
+    assert_eq!(one(101, ipv4_with(6, 0x2000, &[], &tcp(2)[..3])), Err(Skip::BadHeader));
+    // A packet that says to be whole is not.
+    assert_eq!(one(101, ipv4(6, &tcp(2)[..8])), Err(Skip::BadHeader));
+    let head = [&[6, 0, 0, 1, 0, 0, 0, 9][..], &tcp(2)[..8]].concat();
+    let short = one(101, ipv6(44, &head)).unwrap();
+    assert_eq!((ports(&short), short.tcp_flags), ((Some(40_000), Some(443)), None));
+    assert_eq!((short.ttl, short.length), (Some(64), Some(56)));
 }
 
 #[test]
