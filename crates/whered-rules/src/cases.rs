@@ -11,7 +11,8 @@
 //!
 //! The first line names the columns, in any order: `source`, `destination`, `protocol`,
 //! `source_port`, `destination_port`, `icmp` (type or type/code), `flags` (names with spaces
-//! between them), `state`, `in`, `out`, `dscp`, `mark`, and what is expected: `verdict`, `line`
+//! between them), `state`, `in`, `out`, `dscp`, `mark`, details of packets by their names
+//! (`ttl`, `length`, `destination_type`), and what is expected: `verdict`, `line`
 //! (of the rule that decides, or `policy`). Only `source` and one expectation must be there; an
 //! empty cell is as if the column were not. Lines that begin with `#` are remarks.
 //!
@@ -22,7 +23,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::error::{Problems, RulesError};
-use crate::model::{Ruleset, Verdict};
+use crate::model::{Detail, Ruleset, Verdict};
 use crate::naive::{self, Outcome, Sets};
 use crate::names;
 use crate::packet::{Packet, State};
@@ -51,6 +52,7 @@ pub struct Case {
     /// The line it stands in.
     pub line: u32,
     packet: Packet<'static>,
+    details: Vec<(Detail, u64)>,
     input: String,
     output: String,
     verdict: Option<String>,
@@ -78,7 +80,7 @@ pub struct Answer {
 impl Case {
     /// The packet.
     pub fn packet(&self) -> Packet<'_> {
-        Packet { input: &self.input, output: &self.output, ..self.packet }
+        Packet { input: &self.input, output: &self.output, details: &self.details, ..self.packet }
     }
 
     /// The line of the rule that shall decide, where the case says one.
@@ -181,7 +183,8 @@ pub fn read(file: &str, text: &str) -> Result<Vec<Case>, RulesError> {
 fn check_header(names: &[String], line: u32, problems: &mut Problems) -> bool {
     for (name, cell) in names.iter().zip(1..) {
         let before = names.iter().take(cell as usize - 1);
-        if !COLUMNS.contains(&name.as_str()) || before.into_iter().any(|other| other == name) {
+        let is_known = COLUMNS.contains(&name.as_str()) || Detail::of_column(name).is_some();
+        if !is_known || before.into_iter().any(|other| other == name) {
             problems.found(line, cell, name, &format!("each of {} once", COLUMNS.join(", ")));
         }
     }
@@ -200,6 +203,7 @@ fn case(names: &[String], record: &csv::StringRecord, line: u32) -> Result<Case,
     let mut case = Case {
         line,
         packet: Packet::default(),
+        details: Vec::new(),
         input: String::new(),
         output: String::new(),
         verdict: None,
@@ -220,8 +224,11 @@ fn case(names: &[String], record: &csv::StringRecord, line: u32) -> Result<Case,
             "out" => text.clone_into(&mut case.output),
             "verdict" => {
                 let site = text.strip_prefix("site ").is_some_and(|name| !name.trim().is_empty());
-                if !site && !["accept", "drop", "reject", "continue"].contains(&text) {
-                    return Err(wrong("accept, drop, reject, continue or site and its name"));
+                const WORDS: [&str; 6] = ["accept", "drop", "reject", "continue", "queue", "maybe"];
+                if !site && !WORDS.contains(&text) {
+                    return Err(wrong(
+                        "accept, drop, reject, continue, queue, maybe or site and its name",
+                    ));
                 }
                 case.verdict = Some(text.to_owned());
             }
@@ -231,7 +238,13 @@ fn case(names: &[String], record: &csv::StringRecord, line: u32) -> Result<Case,
                 let line = line.ok_or_else(|| wrong("a line's number or policy"))?;
                 case.rule_line = Some(ExpectedOutcome::Line(line));
             }
-            field => set_field(&mut case.packet, field, text).map_err(wrong)?,
+            field => match Detail::of_column(field) {
+                Some(detail) => {
+                    let value = detail.parse(text).ok_or_else(|| wrong("a number or a name"))?;
+                    case.details.push((detail, value));
+                }
+                None => set_field(&mut case.packet, field, text).map_err(wrong)?,
+            },
         }
     }
     case.packet.destination = match destination {
@@ -336,7 +349,7 @@ mod tests {
             ("source\n", "f:1: found no column verdict or line"),
             ("verdict\n", "f:1: found no column source"),
             ("source,verdict\n10.0.0,drop\n", "f:2:1: found \"10.0.0\": allowed is an IPv4"),
-            ("source,verdict\n10.0.0.1,maybe\n", "f:2:2: found \"maybe\": allowed is accept"),
+            ("source,verdict\n10.0.0.1,perhaps\n", "f:2:2: found \"perhaps\": allowed is accept"),
             ("source,verdict\n10.0.0.1,drop,1\n", "f:2:3: found \"1\": allowed is as many"),
             ("source,verdict\n10.0.0.1\n", "f:2: found nothing: allowed is a verdict or"),
             ("source,line\n10.0.0.1,0\n", "f:2:2: found \"0\": allowed is a line's"),

@@ -92,17 +92,32 @@ impl std::error::Error for RulesError {}
 pub(crate) struct Problems {
     file: Arc<str>,
     list: Vec<Problem>,
+    /// What many rules have in common: the problem of the first, and how many more there are.
+    repeated: Vec<(String, usize, usize)>,
 }
 
 impl Problems {
     pub(crate) fn new(file: &Arc<str>) -> Problems {
-        Problems { file: Arc::clone(file), list: Vec::new() }
+        Problems { file: Arc::clone(file), list: Vec::new(), repeated: Vec::new() }
     }
 
     /// Notes one problem; past the limit they are not kept.
     pub(crate) fn push(&mut self, line: u32, column: u32, message: String) {
         if self.list.len() < LIMIT {
             self.list.push(Problem { file: Arc::clone(&self.file), line, column, message });
+        }
+    }
+
+    /// Notes a problem that other rules may have, too: only the first is told, with their number.
+    pub(crate) fn push_repeated(&mut self, line: u32, column: u32, message: String, what: String) {
+        if let Some((.., more)) = self.repeated.iter_mut().find(|(known, ..)| *known == what) {
+            *more += 1;
+            return;
+        }
+        let before = self.list.len();
+        self.push(line, column, message);
+        if self.list.len() > before {
+            self.repeated.push((what, before, 0));
         }
     }
 
@@ -124,6 +139,11 @@ impl Problems {
     pub(crate) fn finish(mut self) -> Result<(), RulesError> {
         if self.list.is_empty() {
             return Ok(());
+        }
+        for (what, at, more) in self.repeated.iter().filter(|(_, _, more)| *more > 0) {
+            if let Some(problem) = self.list.get_mut(*at) {
+                problem.message += &format!(" ({} rules use {what})", more + 1);
+            }
         }
         self.list.sort_by_key(|problem| (problem.line, problem.column));
         Err(RulesError(self.list.into()))

@@ -9,6 +9,56 @@
 //!           output ─────────────────┴─ postrouting ─ egress
 //! ```
 
+use std::fmt;
+
+/// A place in the kernel where packets enter chains.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Hook {
+    /// Before anything else, by interface.
+    Ingress,
+    /// Before the route is chosen.
+    Prerouting,
+    /// To this machine.
+    Input,
+    /// Through this machine.
+    Forward,
+    /// From this machine.
+    Output,
+    /// After the route is chosen.
+    Postrouting,
+    /// After everything else, by interface.
+    Egress,
+}
+
+impl Hook {
+    const NAMES: [(Hook, &str); 7] = [
+        (Hook::Ingress, "ingress"),
+        (Hook::Prerouting, "prerouting"),
+        (Hook::Input, "input"),
+        (Hook::Forward, "forward"),
+        (Hook::Output, "output"),
+        (Hook::Postrouting, "postrouting"),
+        (Hook::Egress, "egress"),
+    ];
+
+    /// The hook of this name, in any case.
+    pub fn named(name: &str) -> Option<Hook> {
+        let is = |(_, known): &&(Hook, &str)| known.eq_ignore_ascii_case(name);
+        Hook::NAMES.iter().find(is).map(|&(hook, _)| hook)
+    }
+
+    /// The name, as nft writes it.
+    pub fn name(self) -> &'static str {
+        Hook::NAMES.iter().find(|(hook, _)| *hook == self).map_or("", |&(_, name)| name)
+    }
+}
+
+impl fmt::Display for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// The hooks that a packet of each hook meets, itself included.
 const MET: [(&str, &[&str]); 7] = [
     ("ingress", &["ingress", "prerouting", "input", "forward", "postrouting", "egress"]),

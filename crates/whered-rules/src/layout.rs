@@ -49,7 +49,7 @@ const NOT_PLACES: usize = 6;
 pub(crate) enum PlacesAre {
     /// In words: known of every packet.
     Words,
-    /// Asked for when all else of a rule holds.
+    /// RuleAnswer for when all else of a rule holds.
     Lazy,
 }
 

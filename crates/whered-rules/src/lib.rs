@@ -56,10 +56,13 @@ mod packets;
 #[cfg(test)]
 mod random;
 mod ranges;
+mod resolve;
 pub mod text;
+mod truth;
 
 pub use error::{Problem, RulesError};
 pub use format::{Format, ReadOptions};
 pub use model::*;
 pub use packet::{Family, Packet, State};
 pub use ranges::Ranges;
+pub use truth::Answer;

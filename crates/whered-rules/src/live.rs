@@ -36,7 +36,7 @@ use crate::classify::{self, AnyPacket, Live, Matched, NO_RULE};
 use crate::compile::{Matcher, classified};
 use crate::error::RulesError;
 use crate::model::{Action, Rule, RuleId, Ruleset, Spot, Test, Verdict};
-use crate::naive::Sets;
+use crate::naive::{Outcome, Sets};
 use crate::normal::{Effect, NormalForm, Places};
 use crate::packet::{Family, Packet};
 use crate::packets::{Classifier, classify_all, classify_one};
@@ -229,6 +229,9 @@ impl LiveRules {
 
     /// The ruleset after a change; `None` when only a new compilation can apply it.
     pub fn changed(&self, change: &Change) -> Option<LiveRules> {
+        if self.matcher.families.iter().any(|family| family.form.questions.is_some()) {
+            return None;
+        }
         let mut next = self.clone();
         match change {
             Change::Insert { number, spot, rule } => {
@@ -273,7 +276,7 @@ impl LiveRules {
     ) -> Decision {
         let mut matched = Vec::new();
         let slot = classify_one(self, packet, sets, &mut matched);
-        self.decision(side_of(packet.family()), slot, &matched, &mut count)
+        self.decision(side_of(packet.family()), slot, &matched, packet, &mut count)
     }
 
     /// The fates of packets, in order; `count` is told the packet's place, too.
@@ -286,7 +289,8 @@ impl LiveRules {
         let mut decisions: Vec<Option<Decision>> = vec![None; packets.len()];
         classify_all(self, packets, sets, |family, place, slot, matched| {
             let mut count = |tally| count(place, tally);
-            decisions[place] = Some(self.decision(side_of(family), slot, matched, &mut count));
+            decisions[place] =
+                Some(self.decision(side_of(family), slot, matched, &packets[place], &mut count));
         });
         decisions.into_iter().flatten().collect()
     }
@@ -297,8 +301,12 @@ impl LiveRules {
         side: usize,
         slot: u32,
         matched: &[u32],
+        packet: &Packet<'_>,
         count: &mut impl FnMut(u32),
     ) -> Decision {
+        if self.matcher.of(Family::BOTH[side]).form.questions.is_some() {
+            return self.resolved(side, slot, matched, packet, count);
+        }
         let number_of_matched = |slot: &u32| {
             let (_, tally, number) = self.entry(side, *slot);
             count(tally);
@@ -318,6 +326,35 @@ impl LiveRules {
             count(0);
         }
         Decision { verdict: self.matcher.of(family).form.policy.clone(), rule: None, matched }
+    }
+
+    /// The decision where rules have questions; a verdict that is open counts for nobody.
+    fn resolved(
+        &self,
+        side: usize,
+        slot: u32,
+        matched: &[u32],
+        packet: &Packet<'_>,
+        count: &mut impl FnMut(u32),
+    ) -> Decision {
+        let form = &self.matcher.of(Family::BOTH[side]).form;
+        let slots = matched.iter().chain([&slot]);
+        let entries = slots.filter_map(|&slot| form.rules.get(slot as usize));
+        let Outcome { verdict, rule, matched, .. } = form.outcome(entries, packet);
+        let mut number = |id: RuleId, counts: bool| {
+            if counts {
+                count(id.0 + 1);
+            }
+            self.written.numbers[id.index()]
+        };
+        let matched = matched.into_iter().map(|id| number(id, true)).collect();
+        let rule = rule.map(|id| number(id, verdict != Verdict::Maybe));
+        let is_concerned =
+            self.written.ruleset.family().is_none_or(|only| only == Family::BOTH[side]);
+        if rule.is_none() && is_concerned && verdict != Verdict::Maybe {
+            count(0);
+        }
+        Decision { verdict, rule, matched }
     }
 
     /// The effect of a slot, its tally and its rule's number.

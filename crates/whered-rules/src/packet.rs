@@ -10,6 +10,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::model::Detail;
+
 /// The two address families.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Family {
@@ -133,6 +135,8 @@ pub struct Packet<'a> {
     pub dscp: u8,
     /// The mark it carries when it meets the rules.
     pub mark: u32,
+    /// What else is known of it; rules that ask for other details may decide either way.
+    pub details: &'a [(Detail, u64)],
 }
 
 impl Default for Packet<'_> {
@@ -152,6 +156,7 @@ impl Default for Packet<'_> {
             output: "",
             dscp: 0,
             mark: 0,
+            details: &[],
         }
     }
 }
@@ -163,6 +168,11 @@ impl Packet<'_> {
     /// The family of its addresses.
     pub fn family(&self) -> Family {
         Family::of(self.source)
+    }
+
+    /// The value of a detail, if it is known.
+    pub fn detail(&self, detail: &Detail) -> Option<u64> {
+        self.details.iter().find(|(name, _)| name == detail).map(|&(_, value)| value)
     }
 
     /// Whether its protocol has ports: TCP, UDP, DCCP, SCTP or UDP-Lite.

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
 use whered_ip::Prefix;
 pub(crate) use whered_random::Random;
@@ -27,6 +28,8 @@ pub(crate) struct Shape {
     pub(crate) places: bool,
     pub(crate) marks_tested: bool,
     pub(crate) sites: bool,
+    /// Whether rules ask for details and what nobody knows, and test marks that rules set.
+    pub(crate) questions: bool,
     pub(crate) family: Option<Family>,
 }
 
@@ -39,8 +42,12 @@ impl Shape {
         places: true,
         marks_tested: true,
         sites: true,
+        questions: false,
         family: None,
     };
+
+    /// With open questions.
+    pub(crate) const OPEN: Shape = Shape { questions: true, ..Shape::FULL };
 }
 
 const INTERFACES: [&str; 5] = ["", "eth0", "eth1", "ppp0", "lo"];
@@ -120,8 +127,31 @@ fn predicate(random: &mut Random, side: Side) -> Predicate {
     Predicate { side, subject, comparison: Comparison::Equal }
 }
 
+/// A question that the classifier has no field for.
+fn question(random: &mut Random, side: Side) -> Test {
+    let (first, last) = span(random, 5);
+    let mask = if random.below(10) < 2 { 6 } else { u64::MAX };
+    let detail = |name: &str, mask| {
+        let test = DetailTest::of(name, vec![(first, last)]).expect("a name");
+        Test::Detail(DetailTest { mask, ..test })
+    };
+    match random.below(5) {
+        0 | 1 => detail("ttl", mask),
+        2 => detail(Detail::DESTINATION_TYPE, u64::MAX),
+        3 => Test::Uncertain(Uncertain { kind: "limit".into(), text: "-m limit".into() }),
+        _ => Test::MaskedAddress {
+            side,
+            value: IpAddr::V4((0x0a00_0001 + first as u32 * 4).into()),
+            mask: IpAddr::V4(0xff00_0005.into()),
+        },
+    }
+}
+
 fn test(random: &mut Random, shape: Shape) -> Test {
     let side = if random.below(10) < 5 { Side::Source } else { Side::Destination };
+    if shape.questions && random.below(10) < 3 {
+        return question(random, side);
+    }
     match random.below(20) {
         0..=4 => Test::Address(side, list(random, |random| item(random, shape))),
         5..=6 => Test::Protocol(list(random, |random| {
@@ -158,13 +188,17 @@ fn action(random: &mut Random, shape: Shape, later: &[ChainId]) -> Action {
     match random.below(16) {
         0..=3 => Action::Accept,
         4..=5 => Action::Drop,
+        6 if shape.questions && random.below(3) == 0 => {
+            Action::Other { target: "CONNMARK".into(), changes: Changes::Mark }
+        }
         6 => Action::Reject { with: None },
         7 if shape.sites => Action::Site((*random.pick(&["fra", "nyc"])).into()),
         8 => Action::Return,
         9 => Action::Log { prefix: Some("a \"b\\ ".into()), level: None },
         10 => Action::Continue,
-        11 if !shape.marks_tested => {
-            Action::SetMark { value: random.below(9) as u32, mask: u32::MAX }
+        11 if !shape.marks_tested || shape.questions => {
+            let mask = if random.below(3) == 0 { 3 } else { u32::MAX };
+            Action::SetMark { value: random.below(9) as u32, mask }
         }
         12..=14 if !later.is_empty() => Action::Jump(*random.pick(later)),
         15 if !later.is_empty() => Action::Goto(*random.pick(later)),
@@ -186,6 +220,9 @@ pub(crate) fn ruleset(random: &mut Random, shape: Shape) -> Ruleset {
     let count = 1 + random.below(shape.chains);
     let mut chains =
         vec![builder.declare_chain("input", Some(policy), None, 3).expect("a new name")];
+    if shape.questions && random.below(2) == 0 {
+        builder.set_hook(chains[0], Hook::Input);
+    }
     for number in 1..count {
         let name = format!("chain{number}");
         chains.push(builder.declare_chain(&name, None, None, 4).expect("a new name"));
@@ -224,7 +261,19 @@ pub(crate) fn packet(random: &mut Random, shape: Shape) -> Packet<'static> {
         output: random.pick::<&str>(&INTERFACES),
         dscp: random.below(5) as u8,
         mark: random.below(5) as u32,
+        details: if shape.questions { details(random) } else { &[] },
     }
+}
+
+/// What else is known of a packet: often nothing.
+fn details(random: &mut Random) -> &'static [(Detail, u64)] {
+    static KNOWN: LazyLock<Vec<Vec<(Detail, u64)>>> = LazyLock::new(|| {
+        let detail = |name, value| (Detail::named(name).expect("a name"), value);
+        let ttl = (0..5).map(|value| vec![detail("ttl", value)]);
+        let types = (1..4).map(|value| vec![detail(Detail::DESTINATION_TYPE, value)]);
+        ttl.chain(types).collect()
+    });
+    KNOWN.get(random.below(16) as usize).map_or(&[], Vec::as_slice)
 }
 
 /// Live sets and places that hold a random part of the world.

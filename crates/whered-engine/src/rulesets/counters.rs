@@ -59,7 +59,7 @@ fn kind_of(verdict: Option<&Verdict>) -> Kind {
         Some(Verdict::Reject { .. }) => 2,
         Some(Verdict::Site(_)) => 3,
         Some(Verdict::Continue) => 4,
-        None => NO_VERDICT,
+        Some(Verdict::Queue | Verdict::Maybe) | None => NO_VERDICT,
     }
 }
 

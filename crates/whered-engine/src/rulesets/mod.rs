@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use whered_rules::classify::plan::Budget;
 use whered_rules::live::{Change, Decision, LiveRules};
-use whered_rules::naive::{self, Sets};
+use whered_rules::naive::{self, RuleAnswer, Sets};
 use whered_rules::{
     Counters as Count, Family, Format, Packet, Predicate, ReadOptions, Rule, RulesError, Ruleset,
     Test, text,
@@ -433,18 +433,21 @@ impl Edition {
         let (ruleset, _) = self.live.to_ruleset();
         let line = |rule: whered_rules::RuleId| ruleset.rule(rule).origin.to_string();
         let mut asked = Vec::new();
-        let fate = naive::walk(&ruleset, packet, &self.sets(sets), &mut |rule, unmet| {
-            asked.push((rule, unmet));
+        let fate = naive::walk(&ruleset, packet, &self.sets(sets), &mut |rule, how| {
+            asked.push((rule, how));
         });
+        let decided_by = fate.rule.filter(|_| fate.possible.is_empty());
         let mut told = match fate.rule {
             Some(rule) => format!("{} by {}", fate.verdict, line(rule)),
             None => format!("{} by the policy", fate.verdict),
         };
-        for (rule, unmet) in asked {
-            let reason = match unmet.and_then(|index| ruleset.rule(rule).conditions.get(index)) {
-                Some(condition) => format!("not {}", text::condition_text(condition)),
-                None if Some(rule) == fate.rule => continue,
-                None => "met on the way".to_owned(),
+        for (rule, how) in asked {
+            let shown = |index: usize| text::condition_text(&ruleset.rule(rule).conditions[index]);
+            let reason = match how {
+                RuleAnswer::Unmet(index) => format!("not {}", shown(index)),
+                RuleAnswer::Open(index) => format!("maybe {}", shown(index)),
+                RuleAnswer::Met if Some(rule) == decided_by => continue,
+                RuleAnswer::Met => "met on the way".to_owned(),
             };
             told.push_str(&format!("\n{}: {reason}", line(rule)));
         }
@@ -485,7 +488,7 @@ fn has_places(ruleset: &Ruleset) -> bool {
 struct LiveSets<'a> {
     sets: &'a PrefixSets,
     places: DatabasePlaces<'a>,
-    /// Asked for once, by the first set that is.
+    /// RuleAnswer for once, by the first set that is.
     now_millis: OnceCell<u64>,
 }
 

@@ -45,13 +45,13 @@ enum Question<'a> {
 }
 
 /// A predicate and the database that knows.
-struct Asked<'a> {
+struct RuleAnswer<'a> {
     named: &'a NamedDatabase,
     question: Question<'a>,
     comparison: Comparison,
 }
 
-impl Asked<'_> {
+impl RuleAnswer<'_> {
     /// Whether a record makes it true.
     fn holds(&self, record: RecordId) -> Result<bool, MmdbError> {
         match &self.question {
@@ -101,8 +101,8 @@ impl Places for DatabasePlaces<'_> {
             .map(|one| one.as_ref().map(|_| Ranges::empty()).map_err(Clone::clone))
             .collect();
         for named in self.databases {
-            let is_of = |one: &Asked<'_>| std::ptr::eq(one.named, &**named);
-            let of_it: Vec<(usize, &Asked<'_>)> = asked
+            let is_of = |one: &RuleAnswer<'_>| std::ptr::eq(one.named, &**named);
+            let of_it: Vec<(usize, &RuleAnswer<'_>)> = asked
                 .iter()
                 .enumerate()
                 .filter_map(|(number, one)| {
@@ -157,18 +157,18 @@ impl DatabasePlaces<'_> {
         }
     }
 
-    fn asked<'b>(&'b self, predicate: &'b Predicate) -> Result<Asked<'b>, String> {
+    fn asked<'b>(&'b self, predicate: &'b Predicate) -> Result<RuleAnswer<'b>, String> {
         let comparison = predicate.comparison;
         match &predicate.subject {
             Subject::Field { path, values } => {
                 let (named, path) = self.find(path)?;
-                Ok(Asked { named, question: Question::Field { path, values }, comparison })
+                Ok(RuleAnswer { named, question: Question::Field { path, values }, comparison })
             }
             Subject::Distance { point, meters } => {
                 let place = place_of(point)?;
                 let named = self.default_database()?;
                 let question = Question::Distance { place, meters: *meters };
-                Ok(Asked { named, question, comparison })
+                Ok(RuleAnswer { named, question, comparison })
             }
         }
     }
@@ -257,12 +257,12 @@ fn check_field(named: &NamedDatabase, text: &str, path: &FieldPath) -> Result<()
 struct Questions<'a> {
     named: &'a NamedDatabase,
     /// A field, and the predicates about it by their place in the list.
-    fields: Vec<(&'a FieldPath, Vec<(u32, &'a Asked<'a>)>)>,
-    others: Vec<(u32, &'a Asked<'a>)>,
+    fields: Vec<(&'a FieldPath, Vec<(u32, &'a RuleAnswer<'a>)>)>,
+    others: Vec<(u32, &'a RuleAnswer<'a>)>,
 }
 
 impl<'a> Questions<'a> {
-    fn new(named: &'a NamedDatabase, asked: &[(usize, &'a Asked<'a>)]) -> Questions<'a> {
+    fn new(named: &'a NamedDatabase, asked: &[(usize, &'a RuleAnswer<'a>)]) -> Questions<'a> {
         let mut questions = Questions { named, fields: Vec::new(), others: Vec::new() };
         for (&(_, one), place) in asked.iter().zip(0..) {
             let Question::Field { path, .. } = &one.question else {
@@ -298,7 +298,7 @@ impl<'a> Questions<'a> {
 fn networks_where(
     named: &NamedDatabase,
     family: Family,
-    asked: &[(usize, &Asked<'_>)],
+    asked: &[(usize, &RuleAnswer<'_>)],
 ) -> Result<Vec<Vec<(u128, u128)>>, MmdbError> {
     let questions = Questions::new(named, asked);
     let mut known: HashMap<RecordId, Box<[u32]>> = HashMap::new();

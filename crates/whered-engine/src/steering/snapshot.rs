@@ -210,7 +210,8 @@ impl PolicySnapshot {
                                 return self.finish(list);
                             }
                         }
-                        Verdict::Accept | Verdict::Continue => {}
+                        // What depends on a limit says nothing of a site.
+                        Verdict::Accept | Verdict::Continue | Verdict::Queue | Verdict::Maybe => {}
                     }
                 }
                 Step::Map(map) => {

@@ -162,7 +162,13 @@ impl<'f> Analysis<'f> {
     }
 
     fn decides(&self, entry: usize) -> bool {
-        matches!(self.form.rules[entry].effect, Effect::Decide(_) | Effect::Policy)
+        let ends = matches!(self.form.rules[entry].effect, Effect::Decide(_) | Effect::Policy);
+        ends && !self.is_guarded(entry)
+    }
+
+    /// Whether questions stand on the way to it, so that it may match nothing of its conditions.
+    fn is_guarded(&self, entry: usize) -> bool {
+        self.form.rules[entry].guards.is_some()
     }
 
     /// The decision of an entry; without one, of the policy.
@@ -265,7 +271,10 @@ impl<'f> Analysis<'f> {
     /// Whether `other` has no part in what would happen without the rule of `entry`.
     fn is_transparent(&self, entry: usize, other: usize) -> bool {
         let rules = &self.form.rules;
-        rules[other].effect == Effect::Pass || rules[other].rule == rules[entry].rule
+        let may_do_the_same = self.is_guarded(other) && !self.differs(entry, Some(other));
+        may_do_the_same
+            || rules[other].effect == Effect::Pass
+            || rules[other].rule == rules[entry].rule
     }
 
     /// Whether `other` (or the policy) does something else than `entry`: notes are something else.
@@ -385,9 +394,16 @@ impl<'f> Analysis<'f> {
         if state.overlaps.len() >= most {
             return;
         }
+        // Questions may keep them apart.
+        if self.is_guarded(entry) {
+            return;
+        }
         let conditions = self.conditions(entry);
         self.candidates.scan(&bounds(conditions), 0..entry, |other| {
             let Effect::Decide(others) = &rules[other].effect else { return false };
+            if self.is_guarded(other) {
+                return false;
+            }
             let differs = others != verdict && rules[other].rule != rules[entry].rule;
             let other_conditions = self.conditions(other);
             if differs

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::model::{Condition, RulesetBuilder, Side, Verdict};
 use crate::normal::{Key, NoPlaces, NormalForm, Options};
-use crate::packet::Family;
+use crate::packet::{Family, Packet};
 use crate::random::{self, Random, Shape};
 use crate::text;
 
@@ -49,6 +49,7 @@ fn without(ruleset: &Ruleset, id: RuleId) -> Ruleset {
 }
 
 const SHAPE: Shape = Shape {
+    questions: false,
     chains: 3,
     rules: 5,
     conditions: 2,
@@ -79,7 +80,8 @@ fn findings_are_those_of_brute_force() {
         rulesets += 1;
         let report = check(&ruleset, &NoPlaces, effort).expect("a good ruleset");
         assert_eq!(report.undecided, 0);
-        let outcomes: Vec<_> = keys.iter().map(|key| whole.evaluate(key)).collect();
+        let outcomes: Vec<_> =
+            keys.iter().map(|key| whole.evaluate_key(key, &Packet::default())).collect();
         for index in 0..ruleset.rules().len() {
             let id = RuleId(index as u32);
             let other = form(&without(&ruleset, id));
@@ -93,7 +95,7 @@ fn findings_are_those_of_brute_force() {
             let changes = matched
                 && (action.verdict().is_none()
                     || keys.iter().zip(&outcomes).any(|(key, before)| {
-                        let after = other.evaluate(key);
+                        let after = other.evaluate_key(key, &Packet::default());
                         (&after.verdict, &after.matched) != (&before.verdict, &before.matched)
                     }));
             let found: Vec<&Kind> = report

@@ -51,21 +51,22 @@ fn a_saved_table_is_read_with_counters() {
 #[test]
 fn what_cannot_be_expressed_is_named() {
     let cases = [
-        ("-A INPUT -m limit --limit 1/sec -j ACCEPT", "4:13: found \"limit\": allowed is a match"),
+        ("-A INPUT -m limti --limit 1/sec -j ACCEPT", "4:13: found \"limti\": allowed is a match"),
         ("-A INPUT -j DNAT --to 1.2.3.4", "4:13: found \"DNAT\": allowed is ACCEPT"),
-        ("-A INPUT -p tcp -m tcp --tcp-option 2", "4:24: found \"--tcp-option\": allowed is an"),
-        ("-A INPUT -m set --match-set a src,dst", "4:31: found \"src,dst\": allowed is src or dst"),
-        ("-A INPUT -m conntrack --ctstate DNAT", "4:33: found \"DNAT\": allowed is INVALID"),
-        ("-A INPUT -s 10.0.0.0/255.0.255.0", "4:13: found \"10.0.0.0/255.0.255.0\""),
+        ("-A INPUT -p tcp -m tcp --tcp-opt 2", "4:24: found \"--tcp-opt\": allowed is an"),
+        ("-A INPUT -m set --match-set a src,up", "4:31: found \"src,up\": allowed is src, dst"),
+        ("-A INPUT -m conntrack --ctstate OLD", "4:33: found \"OLD\": allowed is INVALID"),
+        ("-A INPUT -s 10.0.0.0/255.0.255", "4:13: found \"10.0.0.0/255.0.255\""),
         ("-A INPUT -s 2001:db8::/32", "4:13: found \"2001:db8::/32\": allowed is an address"),
-        ("-A INPUT -f -j DROP", "4:10: found \"-f\": allowed is an option"),
+        ("-A INPUT -x -j DROP", "4:10: found \"-x\": allowed is an option"),
         ("-A OTHER -j DROP", "4:4: found \"OTHER\": allowed is a chain"),
-        ("-A INPUT -j REJECT --reject-foo x", "4:20: found \"--reject-foo\": allowed is end"),
-        ("-A INPUT -p tcp -m tcp --dport http", "4:32: found \"http\": allowed is ports"),
+        ("-A INPUT -j REJECT --reject-foo x", "4:20: found \"--reject-foo\": allowed is an opt"),
+        ("-A INPUT -p tcp -m tcp --dport htpt", "4:32: found \"htpt\": allowed is ports"),
         ("-A INPUT -m comment --comment \"x", "4:31: found \"an open quote\""),
         ("-A INPUT -g ACCEPT", "4:13: found \"ACCEPT\": allowed is a chain"),
         ("-A INPUT -s", "4:12: found \"end of line\": allowed is an address"),
-        ("-I INPUT -j DROP", "4:1: found \"-I\": allowed is a rule"),
+        ("-D INPUT -j DROP", "4:1: found \"-D\": allowed is a rule"),
+        ("-I INPUT 3 -j DROP", "4:1: found \"-I\": allowed is a position up to 2"),
         ("[1:x] -A INPUT", "4:1: found \"[1:x]\": allowed is counters"),
         (":Y MAYBE [0:0]", "4:4: found \"MAYBE\": allowed is ACCEPT, DROP or -"),
     ];
@@ -74,7 +75,7 @@ fn what_cannot_be_expressed_is_named() {
         let error = read("f", &text, Options::default()).expect_err(line).to_string();
         assert!(error.starts_with(&format!("f:{expected}")), "{line}\n{error}");
     }
-    let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j ACCEPT\nCOMMIT\n*filter\n:INPUT DROP\nCOMMIT\n";
+    let nat = "*nat\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -j DROP\nCOMMIT\n*filter\n:INPUT DROP\nCOMMIT\n";
     let error = read("f", nat, Options::default()).expect_err("another table");
     assert!(error.to_string().starts_with("f:3:1: found a rule of another table"));
     let skip = Options { other_tables: OtherTables::Skip, ..Options::default() };
@@ -238,6 +239,195 @@ fn iptables_takes_what_is_written() {
             let (one, two) = (plain(&first.verdict), plain(&second.verdict));
             assert_eq!(one, two, "seed {seed} {packet:?}\n{text}\n{saved}");
             assert_eq!(first.matched.len(), second.matched.len(), "seed {seed} {packet:?}\n{text}");
+        }
+    }
+}
+
+/// The remarks, and the verdicts of packets in the asked chain.
+fn read_chain(text: &str, chain: Option<&str>) -> Ruleset {
+    let options = Options { chain, ..Options::default() };
+    read("f", text, options).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+#[test]
+fn only_what_the_asked_chain_reaches_is_read() {
+    let text = "*filter\n:INPUT DROP [0:0]\n:FORWARD DROP [0:0]\n:a - [0:0]\n:b - [0:0]\n\
+                -A INPUT -j a\n-A a -p tcp -j ACCEPT\n-A FORWARD -j b\n-A b -m nothing -j ACCEPT\n\
+                COMMIT\n";
+    let ruleset = read_chain(text, Some("INPUT"));
+    let names: Vec<&str> = ruleset.chains().iter().map(|chain| chain.name.as_str()).collect();
+    assert_eq!(names, ["INPUT", "a"]);
+    let error = read("f", text, Options::default()).expect_err("b is read, too").to_string();
+    assert!(error.starts_with("f:9:9: found \"nothing\""), "{error}");
+    let error = read("f", text, Options { chain: Some("NONE"), ..Options::default() });
+    assert!(error.expect_err("no such chain").to_string().contains("NONE"));
+}
+
+#[test]
+fn tables_that_cannot_drop_are_passed_over_and_said_so() {
+    let text = |nat: &str, mangle: &str| {
+        format!(
+            "*nat\n:PREROUTING ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\n:D - [0:0]\n{nat}COMMIT\n\
+             *mangle\n:PREROUTING ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n{mangle}COMMIT\n\
+             *filter\n:INPUT DROP [0:0]\n-A INPUT -p tcp -j ACCEPT\nCOMMIT\n"
+        )
+    };
+    assert!(
+        read_chain(&text("", "-A FORWARD -p tcp -j TCPMSS --set-mss 1\n"), None)
+            .remarks()
+            .is_empty()
+    );
+    let dnat = "-A PREROUTING -j D\n-A D -p tcp -j DNAT --to-destination 10.0.0.2\n";
+    let post = "-A POSTROUTING -s 10.0.0.0/8 -j MASQUERADE\n";
+    let ruleset = read_chain(&text(&format!("{dnat}{post}"), ""), None);
+    let [remark] = ruleset.remarks() else { panic!("{:?}", ruleset.remarks()) };
+    assert!(remark.starts_with("f: table \"nat\" is passed over"), "{remark}");
+    assert!(remark.contains("DNAT at line 6") && remark.contains("translated"), "{remark}");
+    // What comes behind INPUT, or is of FORWARD, says nothing of its packets.
+    let forward = "-A FORWARD -p tcp -j DROP\n";
+    assert!(read_chain(&text(post, forward), None).remarks().is_empty());
+    let marks = read_chain(&text("", "-A PREROUTING -j MARK --set-mark 1\n"), None);
+    assert!(marks.remarks()[0].contains("MARK at line 9"), "{:?}", marks.remarks());
+    for target in ["DROP", "NFQUEUE", "TPROXY --on-port 1"] {
+        let mangle = format!("-A PREROUTING -p udp -j {target}\n");
+        let error = read("f", &text("", &mangle), Options::default()).expect_err(target);
+        assert!(error.to_string().starts_with("f:9:1: found a rule of another table"), "{error}");
+    }
+}
+
+#[test]
+fn a_table_is_chosen_by_its_family_where_both_are_in_one_file() {
+    let text = "# Generated by iptables-save v1.8\n*filter\n:INPUT DROP [0:0]\nCOMMIT\n\
+                # Generated by ip6tables-save v1.8\n*filter\n:INPUT ACCEPT [0:0]\nCOMMIT\n";
+    for (table, family, policy) in [
+        ("filter", Family::Ipv4, Verdict::Drop),
+        ("ip filter", Family::Ipv4, Verdict::Drop),
+        ("ip6 filter", Family::Ipv6, Verdict::Accept),
+    ] {
+        let options = Options { table, ..Options::default() };
+        let ruleset = read_either("f", text, options).expect(table);
+        assert_eq!(ruleset.family(), Some(family), "{table}");
+        assert_eq!(ruleset.chain(ruleset.entry()).policy, Some(policy), "{table}");
+    }
+}
+
+#[test]
+fn files_that_people_write_are_read_as_iptables_restore_reads_them() {
+    let text = "*filter\n-P INPUT DROP\n-N web\n-A INPUT -p tcp --dport ssh -j ACCEPT\n\
+                -A INPUT -s ! 10.0.0.0/8 -j web\n-I INPUT -i lo -j ACCEPT\n\
+                -I INPUT 2 -m state --state ESTABLISHED -j ACCEPT -m comment --comment old\n\
+                -A web -m tcp -m state -p tcp --state NEW --dport http:https --syn -j ACCEPT\n\
+                -A FORWARD -j LOG --log-prefix x --log-ip-options --log-level 7\nCOMMIT\n";
+    let ruleset = read_chain(text, Some("INPUT"));
+    let rules = text::write(&ruleset);
+    let shown: Vec<&str> = rules.lines().map(str::trim).collect();
+    let expected = [
+        "ruleset filter",
+        "family ipv4",
+        "chain INPUT policy drop {",
+        "in lo accept",
+        "state established accept comment \"old\"",
+        "proto tcp dport 22 accept",
+        "not src 10.0.0.0/8 jump web",
+        "}",
+        "chain web {",
+        "proto tcp state new dport 80-443 flags syn of {fin syn rst ack} accept",
+        "}",
+    ];
+    assert_eq!(shown, expected);
+    assert!(read_chain(text, Some("FORWARD")).rules().len() == 1);
+    if let Some(namespace) = crate::kernel::Namespace::open(&["iptables-restore", "iptables-save"])
+    {
+        let saved = namespace
+            .run("iptables-restore && iptables-save", &text.replace("-s !", "! -s"))
+            .expect("good rules");
+        let again = read_chain(&saved, Some("INPUT"));
+        assert_eq!(again.rules().len(), ruleset.rules().len(), "{saved}");
+    }
+}
+
+#[test]
+fn further_matches_and_targets_are_what_they_are_for_a_verdict() {
+    let cases = [
+        (
+            "-m limit --limit 3/min --limit-burst 10 -j ACCEPT",
+            "maybe limit \"-m limit --limit 3/min --limit-burst 10\" accept",
+        ),
+        (
+            "-m recent --rcheck --seconds 60 --name SSH --rsource -j DROP",
+            "maybe recent \"-m recent --rcheck --seconds 60 --name SSH --rsource\" drop",
+        ),
+        (
+            "-m string --string \"a b\" --algo bm -j DROP",
+            "maybe string \"-m string --string \\\"a b\\\" --algo bm\" drop",
+        ),
+        ("-m mac --mac-source 00:16:3E:00:00:01 -j DROP", "with source-mac 00:16:3e:00:00:01 drop"),
+        ("-m addrtype --dst-type LOCAL -j DROP", "with destination-type local drop"),
+        ("-m addrtype ! --dst-type LOCAL,BROADCAST -j DROP", "not with destination-type 2-3 drop"),
+        ("-m owner --uid-owner 0-99 -j DROP", "with user 0-99 drop"),
+        (
+            "-m owner --uid-owner www-data -j DROP",
+            "maybe owner \"-m owner --uid-owner www-data\" drop",
+        ),
+        ("-m pkttype --pkt-type broadcast -j DROP", "with packet-type broadcast drop"),
+        ("-m ttl --ttl-lt 5 -j DROP", "with ttl 0-4 drop"),
+        ("-m length --length 0:84 -j DROP", "with length 0-84 drop"),
+        ("-m connmark --mark 0x1/0xff -j DROP", "with connection-mark 1/0xff drop"),
+        ("-m conntrack --ctstate DNAT -j DROP", "with connection-status 1-32/0x20 drop"),
+        ("-m tos --tos 0x10/0x3c -j DROP", "dscp {"),
+        ("-p tcp -m tcpmss --mss 1:500 -j DROP", "proto tcp with tcp-mss 1-500 drop"),
+        ("-p tcp --tcp-option 2 -j DROP", "proto tcp with tcp-option-2 1 drop"),
+        ("-f -j DROP", "with fragment 1 drop"),
+        ("-s 10.0.0.7/255.0.0.255 -j DROP", "masked src 10.0.0.7 255.0.0.255 drop"),
+        ("-m set --match-set a src,dst -j DROP", "maybe set \"-m set --match-set a src,dst\" drop"),
+        ("-p tcp -j TCPMSS --clamp-mss-to-pmtu", "proto tcp also \"TCPMSS --clamp-mss-to-pmtu\""),
+        ("-j NFLOG --nflog-prefix \"a b\"", "also \"NFLOG --nflog-prefix \\\"a b\\\"\""),
+        ("-j CONNMARK --restore-mark", "also changes mark \"CONNMARK --restore-mark\""),
+        ("-j NFQUEUE --queue-num 1", "queue"),
+    ];
+    for (rule, expected) in cases {
+        let text = format!("*filter\n:INPUT DROP [0:0]\n-A INPUT {rule}\nCOMMIT\n");
+        let ruleset = read_chain(&text, None);
+        let shown = text::rule_text(&ruleset, &ruleset.rules()[0]);
+        assert!(shown.starts_with(expected), "{rule}\n{shown}\n{expected}");
+        let again = text::read("again", &text::write(&ruleset)).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(again.rules()[0].conditions, ruleset.rules()[0].conditions, "{rule}");
+        // What iptables wrote is written for it again, and read the same.
+        if let Ok(written) = write(&ruleset, Family::Ipv4) {
+            let again = read_chain(&written, None);
+            if again.rules().len() > 1 {
+                // A list that iptables takes one of.
+                continue;
+            }
+            assert_eq!(again.rules()[0].conditions, ruleset.rules()[0].conditions, "{written}");
+        }
+    }
+}
+
+#[test]
+fn what_many_rules_have_in_common_is_told_once_with_their_number() {
+    let rules = "-A INPUT -m nothing --x 1 -j ACCEPT\n".repeat(43);
+    let text = format!("*filter\n:INPUT DROP [0:0]\n{rules}-A INPUT -j TARPIT\nCOMMIT\n");
+    let error = read("f", &text, Options::default()).expect_err("no such match");
+    let problems: Vec<String> = error.problems().iter().map(ToString::to_string).collect();
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(problems[0].ends_with("(43 rules use -m nothing)"), "{problems:?}");
+}
+
+#[test]
+fn a_file_cut_at_any_byte_is_an_error_or_another_ruleset() {
+    let text = "*filter\n-P INPUT DROP\n-N w\n:x - [0:0]\n[1:2] -I INPUT 1 -s ! 10.0.0.7/255.0.0.255 \
+                -m limit --limit 1/s ! -i lo -m conntrack ! --ctstate NEW,DNAT -m ttl --ttl-lt 3 \
+                -m tos --tos 0x10 -p tcp --dport ssh:80 -j LOG --log-prefix \"a b\" --log-uid\n\
+                -A INPUT -m addrtype --dst-type LOCAL -m set --match-set a src,dst -j CONNMARK \
+                --restore-mark\nCOMMIT\n";
+    read("f", text, Options::default()).expect("a good file");
+    for end in 0..text.len() {
+        let _cut = read("f", &text[..end], Options::default()).is_err();
+        for byte in [b'"', b' ', b'!', b'-', b'9'] {
+            let mut changed = text.as_bytes().to_vec();
+            changed[end] = byte;
+            let _other = read_either("f", &String::from_utf8_lossy(&changed), Options::default());
         }
     }
 }

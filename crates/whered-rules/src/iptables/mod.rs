@@ -16,12 +16,17 @@
 //! what is written decides as the ruleset does, rule lists being split into several lines.
 //! Concurrency: pure functions. Cost: linear.
 
+mod details;
 #[cfg(test)]
 mod iptables_tests;
+mod matches;
 mod read;
 mod rule;
+mod scan;
+mod targets;
 mod write;
 
 pub use read::{Options, OtherTables, family_of, read, read_either};
+pub(crate) use targets::passes;
 pub(crate) use write::to_address;
 pub use write::{write, write_sets};

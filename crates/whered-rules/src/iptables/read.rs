@@ -1,26 +1,33 @@
 //! Reads tables, chains and policies; `rule` beside this file reads the rules.
 //!
-//! For: everything of the file's lines but what follows `-A CHAIN`.
+//! For: everything of the file's lines but what follows `-A CHAIN`; which of them are read.
 //!
-//! Invariants: only the chosen table becomes rules; another one with rules or a policy that drops
-//! is a problem unless the caller said to skip it, and so is another chain of the table that the
-//! same packets meet, unless the caller chose one. Concurrency: pure. Cost: linear.
+//! ```text
+//! lines ─► tables ─► the chosen one ─► chains that the asked chain reaches ─► rules
+//!                 └► others: may they drop packets that come to the asked chain?
+//! ```
+//!
+//! Invariants: only the chosen table becomes rules, and of it only what the chosen chain reaches,
+//! if there is one. Another table that may decide about the same packets is a problem unless the
+//! caller said to skip it; one that may not is passed over with a remark. Another chain of the
+//! table that the same packets meet is a problem unless the caller chose one. Concurrency: pure.
+//! Cost: linear.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::rule;
+use super::rule::{self, Context};
+use super::scan::{self, Effects, Line};
+use super::targets::PASSING;
 use crate::error::{Problems, RulesError};
 use crate::hooks;
-use crate::model::{Ruleset, RulesetBuilder, Verdict};
+use crate::model::{Counters, Hook, Ruleset, RulesetBuilder, Verdict};
 use crate::packet::Family;
 use crate::text::read_counters;
 
 /// The treatment of tables other than the one that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OtherTables {
-    /// Rules and dropping policies in them are a problem: they may change what the table that is
-    /// read gets to see.
+    /// Rules and policies that may drop packets of the asked chain are a problem.
     Refuse,
     /// They are left out.
     Skip,
@@ -31,9 +38,10 @@ pub enum OtherTables {
 pub struct Options<'a> {
     /// `iptables-save` or `ip6tables-save`.
     pub family: Family,
-    /// Which table, usually `filter`.
+    /// Which table, usually `filter`; with a family before it, `ip6 filter`, only of that.
     pub table: &'a str,
-    /// The chain that packets enter; `None`: see [`Ruleset::entry`].
+    /// The chain that packets enter, of which only what it reaches is read; `None`: all is read,
+    /// and packets enter [`Ruleset::entry`].
     pub chain: Option<&'a str>,
     /// The treatment of other tables.
     pub other_tables: OtherTables,
@@ -50,60 +58,80 @@ impl Default for Options<'_> {
     }
 }
 
-/// Reads one table of the output of `iptables-save` or `ip6tables-save`.
+/// Reads one table of the output of `iptables-save` or `ip6tables-save`, or of a file that somebody
+/// wrote for `iptables-restore`.
 ///
 /// # Errors
 ///
 /// All problems of the text (up to a hundred), among them every match and target that cannot be
 /// expressed.
 pub fn read(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, RulesError> {
-    let mut reader = Reader {
-        options,
-        problems: Problems::new(&Arc::from(file)),
-        builder: RulesetBuilder::new(file),
-        chains: HashSet::new(),
-        table: None,
-        found: false,
-        refused: HashSet::new(),
-    };
-    reader.builder.set_name(options.table);
-    reader.builder.set_family(Some(options.family));
+    let (family, table) = family_and_table(options.table);
+    let options = Options { family: family.unwrap_or(options.family), table, ..options };
+    let mut problems = Problems::new(&Arc::from(file));
+    let tables = tables(text, options, &mut problems);
+    let mut builder = RulesetBuilder::new(file);
+    builder.set_name(options.table);
+    builder.set_family(Some(options.family));
     if let Some(chain) = options.chain {
-        reader.builder.set_entry(chain);
+        builder.set_entry(chain);
     }
-    for (line, number) in text.lines().zip(1..) {
-        reader.line(line, number);
-    }
-    if !reader.found && reader.problems.is_empty() {
-        let message = format!("found no table {:?}: allowed is a file that has one", options.table);
-        reader.problems.push(1, 0, message);
-    }
-    reader.problems.finish()?;
-    let ruleset = reader.builder.build()?;
-    if options.chain.is_none() {
-        let mut problems = Problems::new(&Arc::from(file));
-        other_chains(&ruleset, &mut problems);
+    let Some(chosen) = tables.iter().find(|table| table.name == options.table) else {
+        if problems.is_empty() {
+            let message =
+                format!("found no table {:?}: allowed is a file that has one", options.table);
+            problems.push(1, 0, message);
+        }
+        return Err(problems.finish().expect_err("a problem was noted"));
+    };
+    read_table(chosen, options, &mut builder, &mut problems);
+    if problems.is_empty() {
+        let mut ruleset = builder.build()?;
+        let entry = ruleset.chain(ruleset.entry()).name.clone();
+        if options.chain.is_none() {
+            other_chains(&ruleset, &mut problems);
+        }
+        if options.other_tables == OtherTables::Refuse {
+            for other in tables.iter().filter(|table| table.name != options.table) {
+                let remark = pass_over(other, &entry, options.table, &mut problems);
+                ruleset.remarks.extend(remark.map(|remark| format!("{file}: {remark}")));
+            }
+        }
         problems.finish()?;
+        return Ok(ruleset);
     }
-    Ok(ruleset)
+    Err(problems.finish().expect_err("problems were noted"))
+}
+
+/// `ip6 filter`: the family and the table.
+fn family_and_table(table: &str) -> (Option<Family>, &str) {
+    match table.trim().split_once(' ') {
+        Some(("ip" | "ipv4" | "inet", name)) => (Some(Family::Ipv4), name.trim()),
+        Some(("ip6" | "ipv6" | "inet6", name)) => (Some(Family::Ipv6), name.trim()),
+        _ => (None, table),
+    }
 }
 
 /// The family of a file, as the comment of the program that wrote it says.
 pub fn family_of(text: &str) -> Option<Family> {
-    let mut remarks = text.lines().filter(|line| line.starts_with('#'));
-    let remark = remarks.find(|line| line.contains("tables-save"))?;
-    Some(if remark.contains("ip6tables-save") { Family::Ipv6 } else { Family::Ipv4 })
+    text.lines().find_map(family_of_line)
 }
 
-/// Reads a table of the family that the text's remark tells; without a remark, of IPv4 if it can be
-/// read so, else of IPv6.
+fn family_of_line(line: &str) -> Option<Family> {
+    let is_remark = line.starts_with('#') && line.contains("tables-save");
+    let is_6 = line.contains("ip6tables-save");
+    is_remark.then_some(if is_6 { Family::Ipv6 } else { Family::Ipv4 })
+}
+
+/// Reads a table of the family that is named with it or that the text's remark tells; without a
+/// remark, of IPv4 if it can be read so, else of IPv6.
 ///
 /// # Errors
 ///
 /// As [`read`].
 pub fn read_either(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, RulesError> {
     let of = |family| read(file, text, Options { family, ..options });
-    match family_of(text) {
+    match family_and_table(options.table).0.or_else(|| family_of(text)) {
         Some(family) => of(family),
         // The errors of the usual family are the ones to tell.
         None => of(Family::Ipv4).or_else(|error| of(Family::Ipv6).map_err(|_| error)),
@@ -127,92 +155,249 @@ fn other_chains(ruleset: &Ruleset, problems: &mut Problems) {
     }
 }
 
-struct Reader<'o> {
-    options: Options<'o>,
-    problems: Problems,
-    builder: RulesetBuilder,
-    chains: HashSet<String>,
-    /// The table that lines belong to.
-    table: Option<String>,
-    /// Whether the chosen table was found.
-    found: bool,
-    /// Other tables of which a problem was noted.
-    refused: HashSet<String>,
+/// A chain as its line declares it.
+struct ChainLine<'t> {
+    number: u32,
+    /// What follows the colon; "" for a chain of the kernel that has no line.
+    text: &'t str,
+    name: String,
 }
 
-impl Reader<'_> {
-    fn line(&mut self, line: &str, number: u32) {
-        let line = line.trim_end();
+/// A table of the family that is read, its parts in the order of the file.
+struct Table<'t> {
+    name: &'t str,
+    chains: Vec<ChainLine<'t>>,
+    lines: Vec<Line<'t>>,
+}
+
+/// The chains that the kernel has in a table.
+fn chains_of_kernel(table: &str) -> &'static [&'static str] {
+    match table {
+        "nat" => &["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
+        "mangle" => &["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"],
+        "raw" => &["PREROUTING", "OUTPUT"],
+        _ => &["INPUT", "FORWARD", "OUTPUT"],
+    }
+}
+
+/// The tables of the chosen family; several parts of one table are one.
+fn tables<'t>(text: &'t str, options: Options<'_>, problems: &mut Problems) -> Vec<Table<'t>> {
+    let mut tables: Vec<Table<'t>> = Vec::new();
+    let mut open: Option<usize> = None;
+    let (mut family, mut is_skipped) = (None, false);
+    for (line, number) in text.lines().zip(1..) {
+        let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
-            return;
+            family = family_of_line(line).or(family);
+            continue;
         }
-        if let Some(table) = line.strip_prefix('*') {
-            self.table = Some(table.to_owned());
-            self.found |= table == self.options.table;
-            return;
+        if let Some(name) = line.strip_prefix('*') {
+            let name = name.trim();
+            is_skipped = family.is_some_and(|family| family != options.family);
+            if is_skipped {
+                continue;
+            }
+            let known = tables.iter().position(|table| table.name == name);
+            open = Some(known.unwrap_or(tables.len()));
+            if known.is_none() {
+                tables.push(Table { name, chains: Vec::new(), lines: Vec::new() });
+            }
+            continue;
         }
         if line == "COMMIT" {
-            self.table = None;
-            return;
+            (open, is_skipped) = (None, false);
+            continue;
         }
-        let Some(table) = self.table.clone() else {
+        if is_skipped {
+            continue;
+        }
+        let Some(table) = open.and_then(|at| tables.get_mut(at)) else {
             let allowed = "a table, as *filter, before anything else";
-            return self.problems.found(number, 1, line, allowed);
+            problems.found(number, 1, line, allowed);
+            continue;
         };
-        let chosen = table == self.options.table;
-        let chain = line.strip_prefix(':');
-        // A chain of another table that lets all pass says nothing of the packets.
-        let policy = chain.map(|chain| chain.split_whitespace().nth(1));
-        let is_harmless = policy.is_some_and(|policy| policy != Some("DROP"));
-        let is_refused = self.options.other_tables == OtherTables::Refuse && !is_harmless;
-        if let (Some(chain), true) = (chain, chosen) {
-            self.chain(chain, number);
-        } else if chosen {
-            self.rule(line, number);
-        } else if is_refused && self.refused.insert(table) {
-            let what = if chain.is_some() { "a policy" } else { "a rule" };
-            let message = format!(
-                "found {what} of another table than {:?}, which may change what that one sees: \
-                 allowed are other tables only if they are to be skipped",
-                self.options.table
-            );
-            self.problems.push(number, 1, message);
-        }
-    }
-
-    /// `INPUT DROP [0:0]`.
-    fn chain(&mut self, line: &str, number: u32) {
-        let mut words = line.split_whitespace();
-        let (Some(name), Some(policy)) = (words.next(), words.next()) else {
-            let allowed = "a chain, a policy and counters, as :INPUT DROP [0:0]";
-            return self.problems.found(number, 2, line, allowed);
-        };
-        let column = 2 + line.find(policy).unwrap_or(0) as u32;
-        let policy = match policy {
-            "ACCEPT" => Some(Verdict::Accept),
-            "DROP" => Some(Verdict::Drop),
-            "-" => None,
-            other => return self.problems.found(number, column, other, "ACCEPT, DROP or -"),
-        };
-        let counters = match words.next().map(|text| (text, read_counters(text))) {
-            None => None,
-            Some((_, Some(counters))) => policy.is_some().then_some(counters),
-            Some((text, None)) => {
-                let column = 2 + line.find(text).unwrap_or(0) as u32;
-                return self.problems.found(number, column, text, "counters as [packets:bytes]");
+        match line.split_once(char::is_whitespace) {
+            _ if line.starts_with(':') => {
+                let text = &line[1..];
+                let name = text.split_whitespace().next().unwrap_or_default().to_owned();
+                table.chains.push(ChainLine { number, text, name });
             }
-        };
-        self.chains.insert(name.to_owned());
-        if let Err(error) = self.builder.declare_chain(name, policy, counters, number) {
-            self.problems.extend(error);
+            Some(("-N" | "--new-chain", name)) => {
+                let name = name.trim();
+                table.chains.push(ChainLine { number, text: name, name: name.to_owned() });
+            }
+            Some(("-F" | "--flush" | "-Z" | "--zero", _)) => {}
+            None if matches!(line, "-F" | "-Z" | "-X") => {}
+            Some(("-P" | "--policy", text)) => {
+                let name = text.split_whitespace().next().unwrap_or_default().to_owned();
+                table.chains.push(ChainLine { number, text: text.trim(), name });
+            }
+            _ => table.lines.push(scan::line(number, line)),
         }
     }
+    for table in &mut tables {
+        for &name in chains_of_kernel(table.name) {
+            let is_used = table.lines.iter().find(|line| line.chain == name);
+            let is_known = table.chains.iter().any(|chain| chain.name == name);
+            if let (Some(line), false) = (is_used, is_known) {
+                let (number, name) = (line.number, name.to_owned());
+                table.chains.push(ChainLine { number, text: "", name });
+            }
+        }
+    }
+    tables
+}
 
-    fn rule(&mut self, line: &str, number: u32) {
-        let known = |name: &str| self.chains.contains(name);
-        match rule::read(line, self.options.family, &known, &mut self.builder, number) {
-            Ok(()) => {}
-            Err((column, message)) => self.problems.push(number, column, message),
+/// Reads the chains and rules of the chosen table that the asked chain reaches.
+fn read_table(
+    table: &Table<'_>,
+    options: Options<'_>,
+    builder: &mut RulesetBuilder,
+    problems: &mut Problems,
+) {
+    let is_declared = |name: &str| table.chains.iter().any(|chain| chain.name == name);
+    if options.chain.is_some_and(|chain| !is_declared(chain)) {
+        // The error names the chains that there are.
+        for chain in &table.chains {
+            read_chain(chain, table.name, builder, problems);
+        }
+        return;
+    }
+    let reached = options.chain.map(|chain| scan::reached(&table.lines, [chain.to_owned()]));
+    let is_read = |name: &str| reached.as_ref().is_none_or(|reached| reached.contains(name));
+    for chain in table.chains.iter().filter(|chain| is_read(&chain.name)) {
+        read_chain(chain, table.name, builder, problems);
+    }
+    // A line whose chain cannot be told is wrong wherever it belongs.
+    let is_asked = |line: &&Line<'_>| line.chain.is_empty() || is_read(&line.chain);
+    let effects = Effects::of(table.lines.iter().filter(is_asked));
+    let context = Context { family: options.family, is_chain: &is_declared, effects: &effects };
+    for line in table.lines.iter().filter(is_asked) {
+        if let Err(wrong) = rule::read(line.text, context, builder, line.number) {
+            match wrong.unsupported {
+                None => problems.push(line.number, wrong.column, wrong.message),
+                Some(what) => {
+                    problems.push_repeated(line.number, wrong.column, wrong.message, what);
+                }
+            }
         }
     }
+}
+
+/// `INPUT DROP [0:0]`, a name alone, or nothing for a chain of the kernel.
+fn read_chain(
+    chain: &ChainLine<'_>,
+    table: &str,
+    builder: &mut RulesetBuilder,
+    problems: &mut Problems,
+) {
+    let ChainLine { number, text, name } = chain;
+    let is_of_kernel = chains_of_kernel(table).contains(&name.as_str());
+    let column = |part: &str| 2 + text.find(part).unwrap_or(0) as u32;
+    let mut words = text.split_whitespace().skip(1);
+    let policy = match words.next() {
+        Some("ACCEPT") => Some(Verdict::Accept),
+        Some("DROP") => Some(Verdict::Drop),
+        // Without a policy of its own, as kube-proxy writes it, it keeps the kernel's.
+        Some("-") if is_of_kernel => Some(Verdict::Accept),
+        Some("-") => None,
+        None if is_of_kernel => Some(Verdict::Accept),
+        None if !name.is_empty() => None,
+        None => {
+            let allowed = "a chain, a policy and counters, as :INPUT DROP [0:0]";
+            return problems.found(*number, 2, text, allowed);
+        }
+        Some(other) => {
+            return problems.found(*number, column(other), other, "ACCEPT, DROP or -");
+        }
+    };
+    let counters: Option<Counters> = match words.next().map(|text| (text, read_counters(text))) {
+        None => None,
+        Some((_, Some(counters))) => policy.is_some().then_some(counters),
+        Some((text, None)) => {
+            let allowed = "counters as [packets:bytes]";
+            return problems.found(*number, column(text), text, allowed);
+        }
+    };
+    let is_base = policy.is_some();
+    match builder.declare_chain(name, policy, counters, *number) {
+        Ok(id) => {
+            if let Some(hook) = Hook::named(name).filter(|_| is_base) {
+                builder.set_hook(id, hook);
+            }
+        }
+        Err(error) => problems.extend(error),
+    }
+}
+
+/// What a table does to packets of a chain of another one: nothing, what a remark says, or a
+/// problem, since it may drop them.
+fn pass_over(
+    table: &Table<'_>,
+    entry: &str,
+    chosen: &str,
+    problems: &mut Problems,
+) -> Option<String> {
+    let is_met = |chain: &&ChainLine<'_>| {
+        chains_of_kernel(table.name).contains(&chain.name.as_str())
+            && hooks::meet(entry, &chain.name)
+    };
+    let met = || table.chains.iter().filter(is_met);
+    let reached = scan::reached(&table.lines, met().map(|chain| chain.name.clone()));
+    let refuse = |what: &str, number: u32, problems: &mut Problems| {
+        let message = format!(
+            "found {what} of another table than {chosen:?}, which may drop what packets of {entry:?} \
+             are: allowed are other tables only if they are to be skipped (--skip-tables)"
+        );
+        problems.push(number, 1, message);
+    };
+    if let Some(chain) = met().find(|chain| chain.text.split_whitespace().nth(1) == Some("DROP")) {
+        refuse("a policy", chain.number, problems);
+        return None;
+    }
+    // What happens behind the asked chain does not change what it sees.
+    let before = met().filter(|chain| chain.name != "POSTROUTING" || entry == "POSTROUTING");
+    let before = scan::reached(&table.lines, before.map(|chain| chain.name.clone()));
+    let (mut destinations, mut others) = (Vec::new(), Vec::new());
+    for line in table.lines.iter().filter(|line| reached.contains(&line.chain)) {
+        let Some(target) = line.target.as_deref() else { continue };
+        match target {
+            "ACCEPT" | "RETURN" | "LOG" => {}
+            "DNAT" | "REDIRECT" | "NETMAP" | "MARK" | "CONNMARK" | "DSCP" | "TOS" | "TTL"
+            | "HL" | "CT" | "NOTRACK"
+                if before.contains(&line.chain) =>
+            {
+                let is_nat = matches!(target, "DNAT" | "REDIRECT" | "NETMAP");
+                let list = if is_nat { &mut destinations } else { &mut others };
+                list.push((line.number, target));
+            }
+            "DNAT" | "REDIRECT" | "NETMAP" | "SNAT" | "MASQUERADE" | "MARK" => {}
+            _ if PASSING.contains(&target) => {}
+            _ if table.chains.iter().any(|chain| chain.name == target) => {}
+            _ => {
+                refuse("a rule", line.number, problems);
+                return None;
+            }
+        }
+    }
+    let shown = |list: &[(u32, &str)]| {
+        let first: Vec<String> =
+            list.iter().take(3).map(|(line, target)| format!("{target} at line {line}")).collect();
+        let more = list.len().saturating_sub(3);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        format!("{}{more}", first.join(", "))
+    };
+    let mut remark = format!("table {:?} is passed over: it drops nothing", table.name);
+    match (destinations.as_slice(), others.as_slice()) {
+        ([], []) => return None,
+        ([], others) => remark += &format!(", but changes packets ({})", shown(others)),
+        (changed, _) => {
+            remark += &format!(
+                ", but changes destinations before these rules see them ({}): give packets the \
+                 translated ones",
+                shown(changed)
+            );
+        }
+    }
+    Some(remark)
 }

@@ -1,97 +1,157 @@
 //! Reads one rule: `[5:420] -A INPUT -s 10.0.0.0/8 ! -i eth+ -j ACCEPT`.
 //!
-//! For: matches, targets and their options.
-//! Not for: what comes before the rules of a table (`read`).
+//! For: the order of options, and what iptables itself knows: addresses, interfaces, protocols.
+//! Not for: options of matches (`matches`) and targets (`targets`), nor what comes before the rules
+//! of a table (`read`).
+//!
+//! Options of all matches that were named are taken in any order, as iptables takes them, and those
+//! of `-p tcp` without `-m tcp`, too.
 //!
 //! Invariants: an option that is not known here is a problem with its column, so nothing is lost.
 //! Concurrency: pure. Cost: linear.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 
 use whered_ip::Prefix;
 
-use crate::error::found_message;
+use super::matches::UNCERTAIN;
+use super::scan::Effects;
+use crate::error::{found_message, shortened};
 use crate::model::{
-    Action, AddressItem, Condition, Counters, IcmpMatch, InterfacePattern, RulesetBuilder, Side,
+    Action, AddressItem, Condition, Counters, DetailTest, InterfacePattern, RulesetBuilder, Side,
     Test,
 };
 use crate::names;
-use crate::packet::{Family, State};
-use crate::text::{read_address, read_counters};
+use crate::packet::{Family, State, address_number};
+use crate::text::read_counters;
 
-/// Column and message of a problem.
-type Wrong = (u32, String);
+/// What is wrong with a rule.
+pub(super) struct Wrong {
+    pub(super) column: u32,
+    pub(super) message: String,
+    /// What many rules may have in common, as `-m geoip`: told once, with their number.
+    pub(super) unsupported: Option<String>,
+}
 
 /// A word with its column.
 #[derive(Clone)]
-struct Word {
-    text: String,
-    column: u32,
+pub(super) struct Word {
+    pub(super) text: String,
+    pub(super) column: u32,
+}
+
+/// What a rule is read with.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'c> {
+    pub(super) family: Family,
+    pub(super) is_chain: &'c dyn Fn(&str) -> bool,
+    /// What rules of this table do that others may see.
+    pub(super) effects: &'c Effects,
 }
 
 /// Reads the rule into the builder.
 pub(super) fn read(
     line: &str,
-    family: Family,
-    is_chain: &dyn Fn(&str) -> bool,
+    context: Context<'_>,
     builder: &mut RulesetBuilder,
     number: u32,
 ) -> Result<(), Wrong> {
-    let mut reader = RuleReader {
-        words: split(line)?,
-        at: 0,
-        family,
-        conditions: Vec::new(),
-        counters: None,
-        comment: None,
-        module: String::new(),
-    };
+    let mut reader = RuleReader::new(split(line)?, context);
     reader.leading_counters()?;
     let command = reader.next("-A and a chain")?;
-    if command.text != "-A" && command.text != "--append" {
-        return Err(wrong(&command, "a rule, as -A INPUT -j ACCEPT"));
-    }
+    let inserts = match command.text.as_str() {
+        "-A" | "--append" => false,
+        "-I" | "--insert" => true,
+        _ => return Err(wrong(&command, "a rule, as -A INPUT -j ACCEPT")),
+    };
     let chain = reader.next("a chain's name")?;
-    if !is_chain(&chain.text) {
+    if !(context.is_chain)(&chain.text) {
         return Err(wrong(&chain, "a chain that was declared, as :INPUT DROP [0:0]"));
     }
-    let mut target = None;
+    let mut position = inserts.then_some(1);
+    if inserts && let Some(word) = reader.peek().filter(|word| !word.text.starts_with(['-', '!'])) {
+        let place = names::parse_number(&word.text).filter(|&place| place > 0);
+        position = Some(place.ok_or_else(|| wrong(word, "a position from 1"))?);
+        reader.at += 1;
+    }
+    let mut action = None;
     while let Some(word) = reader.words.get(reader.at).cloned() {
         reader.at += 1;
         match word.text.as_str() {
-            "-j" | "--jump" | "-g" | "--goto" => {
+            "-j" | "--jump" | "-g" | "--goto" if action.is_none() => {
                 let name = reader.next("a target")?;
                 let goto = word.text.starts_with("-g") || word.text == "--goto";
-                target = Some((name, goto));
-                break;
+                action = Some(reader.target(&name, goto, builder, number)?);
             }
             _ => reader.option(&word)?,
         }
     }
-    let action = match target {
-        None => Action::Continue,
-        Some((name, goto)) => reader.target(&name, goto, is_chain, builder, number)?,
-    };
-    if let Some(extra) = reader.words.get(reader.at) {
-        return Err(wrong(extra, "end of line"));
-    }
-    let RuleReader { conditions, counters, comment, .. } = reader;
+    let action = action.unwrap_or(Action::Continue);
+    let RuleReader { conditions, state, counters, comment, .. } = reader;
     let chain = builder.chain_id(&chain.text, number);
-    builder.add_rule(chain, number, conditions, action, counters, comment);
+    let (mut add, mut rules) = (Vec::new(), 0);
+    match state {
+        None => add.push(conditions),
+        // In one of the states; or in none, and translated.
+        Some(either) => {
+            for way in either.ways() {
+                add.push([conditions.as_slice(), &way].concat());
+            }
+        }
+    }
+    for conditions in add {
+        let counters = counters.filter(|_| rules == 0);
+        builder.add_rule(chain, number, conditions, action.clone(), counters, comment.clone());
+        if let Some(position) = position {
+            builder.move_last_to(chain, position as usize - 1 + rules).map_err(|count| {
+                let allowed = format!("a position up to {}", count + 1);
+                wrong(&command, &allowed)
+            })?;
+        }
+        rules += 1;
+    }
     Ok(())
 }
 
-fn wrong(word: &Word, allowed: &str) -> Wrong {
-    (word.column, found_message(&word.text, allowed))
+/// A state, or a translated address: iptables tests both with one option.
+pub(super) struct StateOrStatus {
+    pub(super) states: Vec<State>,
+    pub(super) status: DetailTest,
+    pub(super) negated: bool,
+}
+
+impl StateOrStatus {
+    /// The conditions of each rule that it becomes, which exclude each other.
+    fn ways(self) -> Vec<Vec<Condition>> {
+        let StateOrStatus { states, status, negated } = self;
+        let state = |negated| Condition::new(Test::State(states.clone()), negated);
+        let status = |negated| Condition::new(Test::Detail(status.clone()), negated);
+        if negated {
+            return vec![vec![state(true), status(true)]];
+        }
+        vec![vec![state(false)], vec![state(true), status(false)]]
+    }
+}
+
+pub(super) fn wrong(word: &Word, allowed: &str) -> Wrong {
+    Wrong { column: word.column, message: found_message(&word.text, allowed), unsupported: None }
+}
+
+/// As [`wrong`], for what may stand in many rules.
+pub(super) fn unsupported(word: &Word, option: &str, allowed: &str) -> Wrong {
+    let what = format!("{option} {}", shortened(&word.text));
+    Wrong { unsupported: Some(what), ..wrong(word, allowed) }
 }
 
 /// Splits at spaces; double or single quotes keep them, a backslash keeps the next character.
-fn split(line: &str) -> Result<Vec<Word>, Wrong> {
+pub(super) fn split(line: &str) -> Result<Vec<Word>, Wrong> {
     let mut words = Vec::new();
     let mut open: Option<Word> = None;
     let mut quote = None;
     let mut letters = line.chars().zip(1u32..);
+    let fail = |column, found: &str, allowed: &str| {
+        Err(Wrong { column, message: found_message(found, allowed), unsupported: None })
+    };
     while let Some((c, column)) = letters.next() {
         if c.is_whitespace() && quote.is_none() {
             words.extend(open.take());
@@ -101,41 +161,75 @@ fn split(line: &str) -> Result<Vec<Word>, Wrong> {
         match (c, quote) {
             ('\\', _) => match letters.next() {
                 Some((escaped, _)) => word.text.push(escaped),
-                None => return Err((column, found_message("\\", "a character after it"))),
+                None => return fail(column, "\\", "a character after it"),
             },
             ('"' | '\'', None) => quote = Some(c),
             (c, Some(of)) if c == of => quote = None,
             (c, _) if c.is_control() => {
-                return Err((column, found_message(&c.to_string(), "printable characters")));
+                return fail(column, &c.to_string(), "printable characters");
             }
             (c, _) => word.text.push(c),
         }
     }
     if quote.is_some() {
         let column = open.map_or(1, |word| word.column);
-        return Err((column, found_message("an open quote", "a closing one on the same line")));
+        return fail(column, "an open quote", "a closing one on the same line");
     }
     words.extend(open);
     Ok(words)
 }
 
-struct RuleReader {
-    words: Vec<Word>,
-    at: usize,
-    family: Family,
-    conditions: Vec<Condition>,
-    counters: Option<Counters>,
-    comment: Option<String>,
-    /// The match module that was named last.
-    module: String,
+/// Words as a text that is split into the same ones.
+pub(super) fn joined<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+    let quoted = |word: &str| {
+        let plain = |c: char| !c.is_whitespace() && !"\"'\\".contains(c);
+        if !word.is_empty() && word.chars().all(plain) {
+            return word.to_owned();
+        }
+        format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
+    };
+    words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-impl RuleReader {
-    fn next(&mut self, allowed: &str) -> Result<Word, Wrong> {
+pub(super) struct RuleReader<'c> {
+    pub(super) words: Vec<Word>,
+    pub(super) at: usize,
+    pub(super) context: Context<'c>,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) state: Option<StateOrStatus>,
+    counters: Option<Counters>,
+    pub(super) comment: Option<String>,
+    /// The matches that were named.
+    pub(super) modules: Vec<String>,
+    /// The protocol's own match, which needs no name.
+    pub(super) protocol: Option<u8>,
+}
+
+impl<'c> RuleReader<'c> {
+    fn new(words: Vec<Word>, context: Context<'c>) -> RuleReader<'c> {
+        RuleReader {
+            words,
+            at: 0,
+            context,
+            conditions: Vec::new(),
+            state: None,
+            counters: None,
+            comment: None,
+            modules: Vec::new(),
+            protocol: None,
+        }
+    }
+
+    pub(super) fn peek(&self) -> Option<&Word> {
+        self.words.get(self.at)
+    }
+
+    pub(super) fn next(&mut self, allowed: &str) -> Result<Word, Wrong> {
         let Some(word) = self.words.get(self.at) else {
             let column =
                 self.words.last().map_or(1, |word| word.column + word.text.chars().count() as u32);
-            return Err((column, found_message("end of line", allowed)));
+            let message = found_message("end of line", allowed);
+            return Err(Wrong { column, message, unsupported: None });
         };
         self.at += 1;
         Ok(word.clone())
@@ -153,16 +247,70 @@ impl RuleReader {
         Ok(())
     }
 
+    /// Whether the next word begins something that iptables itself knows, so that the options of a
+    /// match or target end here.
+    pub(super) fn at_end_of_options(&self) -> bool {
+        const ENDS: [&str; 27] = [
+            "-m",
+            "--match",
+            "-j",
+            "--jump",
+            "-g",
+            "--goto",
+            "-s",
+            "--source",
+            "--src",
+            "-d",
+            "--destination",
+            "--dst",
+            "-i",
+            "--in-interface",
+            "-o",
+            "--out-interface",
+            "-p",
+            "--protocol",
+            "--proto",
+            "-c",
+            "--set-counters",
+            "-f",
+            "--fragment",
+            "-4",
+            "--ipv4",
+            "-6",
+            "--ipv6",
+        ];
+        let is_end = |word: &Word| ENDS.contains(&word.text.as_str());
+        match self.peek() {
+            None => true,
+            Some(word) if word.text == "!" => self.words.get(self.at + 1).is_none_or(is_end),
+            Some(word) => is_end(word),
+        }
+    }
+
+    /// The words up to the end of the options.
+    pub(super) fn options(&mut self) -> Vec<String> {
+        let mut words = Vec::new();
+        while !self.at_end_of_options() {
+            words.extend(self.words.get(self.at).map(|word| word.text.clone()));
+            self.at += 1;
+        }
+        words
+    }
+
     /// One option with its values; `word` is it, or the `!` before it.
     fn option(&mut self, word: &Word) -> Result<(), Wrong> {
-        let negated = word.text == "!";
+        let mut negated = word.text == "!";
         let option = if negated { self.next("an option after !")? } else { word.clone() };
+        // Older programs wrote the ! behind the option.
+        if !negated && self.peek().is_some_and(|word| word.text == "!") {
+            let is_switch = ["-f", "--fragment", "--syn"].contains(&option.text.as_str());
+            if option.text.starts_with('-') && !is_switch {
+                negated = true;
+                self.at += 1;
+            }
+        }
         let test = match option.text.as_str() {
             "-m" | "--match" if !negated => return self.begin_module(),
-            "--comment" if !negated && self.module == "comment" => {
-                self.comment = Some(self.next("a comment")?.text);
-                return Ok(());
-            }
             "-c" | "--set-counters" if !negated => {
                 let (packets, bytes) = (self.next("packets")?, self.next("bytes")?);
                 let count =
@@ -170,19 +318,24 @@ impl RuleReader {
                 self.counters = Some(Counters { packets: count(&packets)?, bytes: count(&bytes)? });
                 return Ok(());
             }
+            "-4" | "--ipv4" | "-6" | "--ipv6" if !negated => {
+                Test::Family(if option.text.ends_with('4') { Family::Ipv4 } else { Family::Ipv6 })
+            }
+            "-f" | "--fragment" => {
+                Test::Detail(DetailTest::of("fragment", vec![(1, 1)]).expect("a name"))
+            }
             "-s" | "--source" | "--src" => self.addresses(Side::Source)?,
             "-d" | "--destination" | "--dst" => self.addresses(Side::Destination)?,
-            "-p" | "--protocol" => match self.protocol()? {
+            "-p" | "--protocol" | "--proto" => match self.protocol(negated)? {
                 Some(test) => test,
                 None if !negated => return Ok(()),
                 None => return Err(wrong(&option, "a protocol after ! -p other than all")),
             },
             "-i" | "--in-interface" => Test::Input(vec![self.interface()?]),
             "-o" | "--out-interface" => Test::Output(vec![self.interface()?]),
-            _ => match self.module_option(&option)? {
+            _ => match self.module_option(&option, negated)? {
                 Some(test) => test,
-                None if !negated => return Ok(()),
-                None => return Err(wrong(&option, "a value after ! that is not any")),
+                None => return Ok(()),
             },
         };
         self.conditions.push(Condition::new(test, negated));
@@ -190,109 +343,51 @@ impl RuleReader {
     }
 
     fn begin_module(&mut self) -> Result<(), Wrong> {
-        const KNOWN: &[&str] = &[
-            "tcp",
-            "udp",
-            "udplite",
-            "sctp",
-            "dccp",
-            "icmp",
-            "icmp6",
-            "icmpv6",
-            "multiport",
-            "iprange",
-            "set",
-            "conntrack",
-            "state",
-            "comment",
-            "mark",
-            "dscp",
-        ];
         let name = self.next("a match")?;
-        if !KNOWN.contains(&name.text.as_str()) {
-            let allowed = format!("a match that can be expressed ({})", KNOWN.join(", "));
-            return Err(wrong(&name, &allowed));
+        if let Some(kind) = UNCERTAIN.iter().find(|kind| **kind == name.text) {
+            let options = self.options();
+            let words = ["-m", *kind].into_iter().chain(options.iter().map(String::as_str));
+            let text = joined(words);
+            self.modules.push(name.text);
+            self.uncertain(kind, &text);
+            return Ok(());
         }
-        self.module = name.text;
+        if !super::matches::is_known(&name.text) {
+            let allowed = "a match of iptables (docs/guide/rules.md)";
+            return Err(unsupported(&name, "-m", allowed));
+        }
+        self.modules.push(name.text);
         Ok(())
-    }
-
-    /// An option of the last module; `None` where it means anything.
-    fn module_option(&mut self, option: &Word) -> Result<Option<Test>, Wrong> {
-        let has_ports = ["tcp", "udp", "udplite", "sctp", "dccp"].contains(&self.module.as_str());
-        let test = match (self.module.as_str(), option.text.as_str()) {
-            (_, "--sport" | "--source-port") if has_ports => {
-                Test::Port(Side::Source, self.ports(false)?)
-            }
-            (_, "--dport" | "--destination-port") if has_ports => {
-                Test::Port(Side::Destination, self.ports(false)?)
-            }
-            ("multiport", "--sports" | "--source-ports") => {
-                Test::Port(Side::Source, self.ports(true)?)
-            }
-            ("multiport", "--dports" | "--destination-ports") => {
-                Test::Port(Side::Destination, self.ports(true)?)
-            }
-            ("multiport", "--ports") => Test::EitherPort(self.ports(true)?),
-            ("tcp", "--syn") => Test::TcpFlags { mask: 0x17, compare: 0x02 },
-            ("tcp", "--tcp-flags") => self.tcp_flags()?,
-            ("icmp", "--icmp-type") if self.family == Family::Ipv4 => return self.icmp(false),
-            ("icmp6" | "icmpv6", "--icmpv6-type") if self.family == Family::Ipv6 => {
-                return self.icmp(true);
-            }
-            // The programs of the other family have no such match either.
-            ("icmp", "--icmp-type") => return Err(wrong(option, "icmp6 in rules of ip6tables")),
-            ("icmp6" | "icmpv6", "--icmpv6-type") => {
-                return Err(wrong(option, "icmp in rules of iptables"));
-            }
-            ("iprange", "--src-range") => self.range(Side::Source)?,
-            ("iprange", "--dst-range") => self.range(Side::Destination)?,
-            ("set", "--match-set") => self.set()?,
-            ("conntrack", "--ctstate") | ("state", "--state") => self.states()?,
-            ("mark", "--mark") => {
-                let (value, mask) = self.value_and_mask()?;
-                Test::Mark { value, mask }
-            }
-            ("dscp", "--dscp" | "--dscp-class") => {
-                const ALLOWED: &str = "a DSCP value or class";
-                let word = self.next(ALLOWED)?;
-                let number = names::dscp_number(&word.text).ok_or_else(|| wrong(&word, ALLOWED))?;
-                Test::Dscp(vec![(number, number)])
-            }
-            _ => {
-                return Err(wrong(option, "an option that can be expressed (docs/guide/rules.md)"));
-            }
-        };
-        Ok(Some(test))
     }
 
     /// One or several prefixes with a comma between them; a mask may be written as an address.
     fn addresses(&mut self, side: Side) -> Result<Test, Wrong> {
         const ALLOWED: &str = "an address or prefix of this family, as 10.0.0.0/8";
         let word = self.next(ALLOWED)?;
+        if let Some((value, mask)) = masked_address(&word.text)
+            && Family::of(value) == self.context.family
+        {
+            return Ok(Test::MaskedAddress { side, value, mask });
+        }
         let mut items = Vec::new();
         for part in word.text.split(',') {
-            let item = prefix(part).filter(|item| item.family() == self.family);
+            let item = prefix(part).filter(|item| item.family() == self.context.family);
             items.push(item.ok_or_else(|| wrong(&word, ALLOWED))?);
         }
         Ok(Test::Address(side, items))
     }
 
-    fn range(&mut self, side: Side) -> Result<Test, Wrong> {
-        const ALLOWED: &str = "a range of addresses of this family, as 10.0.0.1-10.0.0.9";
-        let word = self.next(ALLOWED)?;
-        let item = read_address(&word.text).ok().filter(|item| item.family() == self.family);
-        Ok(Test::Address(side, vec![item.ok_or_else(|| wrong(&word, ALLOWED))?]))
-    }
-
     /// `None` for all protocols.
-    fn protocol(&mut self) -> Result<Option<Test>, Wrong> {
+    fn protocol(&mut self, negated: bool) -> Result<Option<Test>, Wrong> {
         const ALLOWED: &str = "a protocol's name or number";
         let word = self.next(ALLOWED)?;
         if word.text == "all" {
             return Ok(None);
         }
         let number = names::protocol_number(&word.text).ok_or_else(|| wrong(&word, ALLOWED))?;
+        if !negated {
+            self.protocol = Some(number);
+        }
         // iptables takes 0 for all.
         Ok((number != 0).then(|| Test::Protocol(vec![(number, number)])))
     }
@@ -309,178 +404,18 @@ impl RuleReader {
             None => InterfacePattern::Exact(word.text),
         })
     }
+}
 
-    /// `80`, `80:89`, `:1023`, and with `several` a list of them.
-    fn ports(&mut self, several: bool) -> Result<Vec<(u16, u16)>, Wrong> {
-        const ALLOWED: &str = "ports by number, as 80 or 80:89";
-        let word = self.next(ALLOWED)?;
-        let parts: Vec<&str> =
-            if several { word.text.split(',').collect() } else { vec![word.text.as_str()] };
-        let end = |text: &str, open: u16| {
-            if text.is_empty() {
-                return Some(open);
-            }
-            names::parse_number(text)?.try_into().ok()
-        };
-        let range = |part: &str| {
-            let (first, last) = match part.split_once(':') {
-                Some((first, last)) => (end(first, 0)?, end(last, u16::MAX)?),
-                None if part.is_empty() => return None,
-                None => (end(part, 0)?, end(part, 0)?),
-            };
-            (first <= last).then_some((first, last))
-        };
-        let ranges: Option<Vec<_>> = parts.into_iter().map(range).collect();
-        ranges.ok_or_else(|| wrong(&word, ALLOWED))
+/// An address and a mask with gaps.
+fn masked_address(text: &str) -> Option<(IpAddr, IpAddr)> {
+    let (address, mask) = text.split_once('/')?;
+    let (address, mask): (IpAddr, IpAddr) = (address.parse().ok()?, mask.parse().ok()?);
+    if address.is_ipv4() != mask.is_ipv4() || prefix(text).is_some() {
+        return None;
     }
-
-    fn tcp_flags(&mut self) -> Result<Test, Wrong> {
-        let mut sums = [0u8; 2];
-        let mut last = None;
-        for sum in &mut sums {
-            const ALLOWED: &str = "flags, as SYN,ACK, ALL or NONE";
-            let word = self.next(ALLOWED)?;
-            for part in word.text.split(',') {
-                *sum |= match part {
-                    "ALL" => 0x3f,
-                    "NONE" => 0,
-                    name => names::tcp_flag(name).ok_or_else(|| wrong(&word, ALLOWED))?,
-                };
-            }
-            last = Some(word);
-        }
-        let [mask, compare] = sums;
-        match last {
-            Some(word) if compare & !mask != 0 => Err(wrong(&word, "flags that are in the mask")),
-            _ => Ok(Test::TcpFlags { mask, compare }),
-        }
-    }
-
-    fn icmp(&mut self, version_6: bool) -> Result<Option<Test>, Wrong> {
-        const ALLOWED: &str = "an ICMP type, as 8, 3/1 or echo-request";
-        let word = self.next(ALLOWED)?;
-        if word.text == "any" || (!version_6 && word.text == "255") {
-            return Ok(None);
-        }
-        let number = |text: &str| u8::try_from(names::parse_number(text)?).ok();
-        let found =
-            names::icmp_type(&word.text, version_6).or_else(|| match word.text.split_once('/') {
-                Some((kind, code)) => Some((number(kind)?, Some(number(code)?))),
-                None => Some((number(&word.text)?, None)),
-            });
-        let (kind, code) = found.ok_or_else(|| wrong(&word, ALLOWED))?;
-        let codes = code.map_or((0, 255), |code| (code, code));
-        let list = vec![IcmpMatch { types: (kind, kind), codes }];
-        Ok(Some(if version_6 { Test::Icmpv6(list) } else { Test::Icmp(list) }))
-    }
-
-    fn set(&mut self) -> Result<Test, Wrong> {
-        let name = self.next("a set's name")?;
-        let directions = self.next("src or dst")?;
-        match directions.text.as_str() {
-            "src" => Ok(Test::Set(Side::Source, name.text)),
-            "dst" => Ok(Test::Set(Side::Destination, name.text)),
-            _ => Err(wrong(&directions, "src or dst (sets of addresses alone can be expressed)")),
-        }
-    }
-
-    fn states(&mut self) -> Result<Test, Wrong> {
-        const ALLOWED: &str = "INVALID, NEW, ESTABLISHED, RELATED or UNTRACKED";
-        let word = self.next(ALLOWED)?;
-        let states: Option<Vec<State>> = word.text.split(',').map(State::from_name).collect();
-        Ok(Test::State(states.ok_or_else(|| wrong(&word, ALLOWED))?))
-    }
-
-    fn value_and_mask(&mut self) -> Result<(u32, u32), Wrong> {
-        const ALLOWED: &str = "a mark, as 0x1 or 0x1/0xff";
-        let word = self.next(ALLOWED)?;
-        let found = match word.text.split_once('/') {
-            Some((value, mask)) => names::parse_number(value).zip(names::parse_number(mask)),
-            None => names::parse_number(&word.text).map(|value| (value, u32::MAX)),
-        };
-        found.ok_or_else(|| wrong(&word, ALLOWED))
-    }
-
-    fn target(
-        &mut self,
-        name: &Word,
-        goto: bool,
-        is_chain: &dyn Fn(&str) -> bool,
-        builder: &mut RulesetBuilder,
-        number: u32,
-    ) -> Result<Action, Wrong> {
-        if is_chain(&name.text) {
-            let chain = builder.chain_id(&name.text, number);
-            return Ok(if goto { Action::Goto(chain) } else { Action::Jump(chain) });
-        }
-        if goto {
-            return Err(wrong(name, "a chain of this table"));
-        }
-        match name.text.as_str() {
-            "ACCEPT" => Ok(Action::Accept),
-            "DROP" => Ok(Action::Drop),
-            "RETURN" => Ok(Action::Return),
-            "REJECT" => {
-                let with = self.text_option("--reject-with")?;
-                Ok(Action::Reject { with })
-            }
-            "LOG" => {
-                let (mut prefix, mut level) = (None, None);
-                while self.at < self.words.len() {
-                    match self.text_option("--log-prefix")? {
-                        Some(text) => prefix = Some(text),
-                        None => match self.text_option("--log-level")? {
-                            Some(text) => level = Some(text),
-                            None => break,
-                        },
-                    }
-                }
-                Ok(Action::Log { prefix, level })
-            }
-            "MARK" => self.mark_target(),
-            _ => {
-                Err(wrong(name, "ACCEPT, DROP, REJECT, RETURN, LOG, MARK or a chain of this table"))
-            }
-        }
-    }
-
-    /// The value of an option, if that is next.
-    fn text_option(&mut self, option: &str) -> Result<Option<Arc<str>>, Wrong> {
-        if self.words.get(self.at).is_none_or(|word| word.text != option) {
-            return Ok(None);
-        }
-        self.at += 1;
-        let value = self.next("a value")?;
-        if value.text.is_empty() && option != "--log-prefix" {
-            return Err(wrong(&value, "a value that is not empty"));
-        }
-        Ok(Some(Arc::from(value.text)))
-    }
-
-    fn mark_target(&mut self) -> Result<Action, Wrong> {
-        let option = self.next("--set-xmark and a mark")?;
-        let (value, mask) = match option.text.as_str() {
-            "--set-xmark" => self.value_and_mask()?,
-            // Sets the bits of the value and clears the other masked ones.
-            "--set-mark" => {
-                let (value, mask) = self.value_and_mask()?;
-                (value, mask | value)
-            }
-            "--and-mark" => (0, !self.value_and_mask()?.0),
-            "--or-mark" => {
-                let bits = self.value_and_mask()?.0;
-                (bits, bits)
-            }
-            "--xor-mark" => (self.value_and_mask()?.0, 0),
-            _ => {
-                return Err(wrong(
-                    &option,
-                    "--set-mark, --set-xmark, --and-mark, --or-mark or --xor-mark",
-                ));
-            }
-        };
-        Ok(Action::SetMark { value, mask })
-    }
+    // Bits outside of the mask are not looked at.
+    let value = address_number(address) & address_number(mask);
+    Some((super::to_address(value, Family::of(address)), mask))
 }
 
 /// `10.0.0.0/8`, `10.0.0.0/255.0.0.0` or an address.

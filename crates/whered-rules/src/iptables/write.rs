@@ -20,7 +20,8 @@ use std::net::IpAddr;
 
 use crate::error::{Problems, RulesError};
 use crate::model::{
-    Action, Condition, InterfacePattern, Rule, Ruleset, Side, Test, Verdict, ranges_of_addresses,
+    Action, Condition, IcmpMatch, InterfacePattern, Rule, Ruleset, Side, Test, Verdict,
+    ranges_of_addresses,
 };
 use crate::names;
 use crate::packet::{Family, PORT_PROTOCOLS, State};
@@ -195,6 +196,13 @@ fn target(ruleset: &Ruleset, rule: &Rule) -> Result<String, Cannot> {
             format!(" -j LOG{}{}", prefix.unwrap_or_default(), level.unwrap_or_default())
         }
         Action::Site(name) => return Err(format!("found site {name}: iptables knows no sites")),
+        Action::Queue => " -j NFQUEUE".to_owned(),
+        Action::Other { target, .. } if target.starts_with(char::is_uppercase) => {
+            format!(" -j {target}")
+        }
+        Action::Other { target, .. } => {
+            return Err(format!("found {target:?}: iptables has no such target"));
+        }
     })
 }
 
@@ -280,23 +288,8 @@ impl Parts {
                 let matches = groups.into_iter();
                 self.plain.extend(matches.map(|g| format!("-m multiport {not}--ports {g}")));
             }
-            Test::Icmp(list) | Test::Icmpv6(list) => {
-                let version_6 = matches!(condition.test, Test::Icmpv6(_));
-                if version_6 != (family == Family::Ipv6) {
-                    // Such a condition is about packets of the other family.
-                    self.never = true;
-                    return Ok(());
-                }
-                self.guard(&[if version_6 { 58 } else { 1 }]);
-                let ranges = list.iter().flat_map(|item| {
-                    (item.types.0..=item.types.1).map(|kind| {
-                        let base = u128::from(kind) << 8;
-                        (base | u128::from(item.codes.0), base | u128::from(item.codes.1))
-                    })
-                });
-                let ranges = Ranges::new(ranges.collect());
-                self.icmp.get_or_insert_default().add(ranges, negated);
-            }
+            Test::Icmp(list) => self.icmp(list, false, family, negated),
+            Test::Icmpv6(list) => self.icmp(list, true, family, negated),
             Test::TcpFlags { mask, compare } => {
                 self.guard(&[6]);
                 if mask & 0xc0 != 0 {
@@ -319,6 +312,50 @@ impl Parts {
             Test::Mark { value, mask } => {
                 self.plain.push(format!("-m mark {not}--mark {value:#x}/{mask:#x}"));
             }
+            test => self.question(test, family, negated)?,
+        }
+        Ok(())
+    }
+
+    fn icmp(&mut self, list: &[IcmpMatch], version_6: bool, family: Family, negated: bool) {
+        if version_6 != (family == Family::Ipv6) {
+            // Such a condition is about packets of the other family.
+            self.never = true;
+            return;
+        }
+        self.guard(&[if version_6 { 58 } else { 1 }]);
+        let ranges = list.iter().flat_map(|item| {
+            (item.types.0..=item.types.1).map(|kind| {
+                let base = u128::from(kind) << 8;
+                (base | u128::from(item.codes.0), base | u128::from(item.codes.1))
+            })
+        });
+        let ranges = Ranges::new(ranges.collect());
+        self.icmp.get_or_insert_default().add(ranges, negated);
+    }
+
+    /// What has no field: masks with gaps, details, and what no packet tells.
+    fn question(&mut self, test: &Test, family: Family, negated: bool) -> Result<(), Cannot> {
+        let not = if negated { "! " } else { "" };
+        match test {
+            Test::MaskedAddress { value, .. } if value.is_ipv4() != (family == Family::Ipv4) => {
+                self.never |= !negated;
+            }
+            Test::MaskedAddress { side, value, mask } => {
+                let option = if *side == Side::Source { "-s" } else { "-d" };
+                self.plain.push(format!("{not}{option} {value}/{mask}"));
+            }
+            Test::Detail(test) => self.plain.push(super::details::written(test, negated, family)?),
+            Test::Uncertain(test) if !negated && test.text.starts_with("-m ") => {
+                self.plain.push(test.text.to_string());
+            }
+            Test::Uncertain(test) => {
+                return Err(format!(
+                    "found a test of {} that iptables does not know so",
+                    test.kind
+                ));
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -44,6 +44,24 @@ pub enum Action {
     },
     /// Counts the packet and goes on.
     Continue,
+    /// Does something that is no verdict and goes on, such as TCPMSS or CHECKSUM.
+    Other {
+        /// The target as its own format writes it.
+        target: Arc<str>,
+        /// What later rules may see of it.
+        changes: Changes,
+    },
+    /// Hands the packet to a program, which decides: the end.
+    Queue,
+}
+
+/// What an action that is no verdict changes of what rules see.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Changes {
+    /// Nothing that rules here look at.
+    Nothing,
+    /// The packet's mark, to a number that is not known here.
+    Mark,
 }
 
 impl Action {
@@ -54,6 +72,7 @@ impl Action {
             Action::Drop => Some(Verdict::Drop),
             Action::Reject { with } => Some(Verdict::Reject { with: with.clone() }),
             Action::Site(name) => Some(Verdict::Site(Arc::clone(name))),
+            Action::Queue => Some(Verdict::Queue),
             _ => None,
         }
     }
@@ -61,7 +80,15 @@ impl Action {
     /// Whether a rule that matches goes into the list of non-terminal rules: log, mark and
     /// continue.
     pub fn is_noted(&self) -> bool {
-        matches!(self, Action::Log { .. } | Action::SetMark { .. } | Action::Continue)
+        matches!(
+            self,
+            Action::Log { .. } | Action::SetMark { .. } | Action::Continue | Action::Other { .. }
+        )
+    }
+
+    /// Whether it may change the packet's mark.
+    pub fn changes_fwmark(&self) -> bool {
+        matches!(self, Action::SetMark { .. } | Action::Other { changes: Changes::Mark, .. })
     }
 }
 
@@ -81,6 +108,10 @@ pub enum Verdict {
     Site(Arc<str>),
     /// The ruleset leaves the decision to whatever comes next.
     Continue,
+    /// A program outside the rules decides.
+    Queue,
+    /// The rules decide in several ways, depending on what no packet tells.
+    Maybe,
 }
 
 impl fmt::Display for Verdict {
@@ -92,6 +123,8 @@ impl fmt::Display for Verdict {
             Verdict::Reject { with: Some(with) } => write!(f, "reject with {with}"),
             Verdict::Site(name) => write!(f, "site {name}"),
             Verdict::Continue => f.write_str("continue"),
+            Verdict::Queue => f.write_str("queue"),
+            Verdict::Maybe => f.write_str("maybe"),
         }
     }
 }

@@ -11,8 +11,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::{
-    Action, AddressItem, Chain, ChainId, Condition, Counters, DEPTH_LIMIT, Origin, Rule, RuleId,
-    Ruleset, SetDefinition, Verdict,
+    Action, AddressItem, Chain, ChainId, Condition, Counters, DEPTH_LIMIT, Hook, Origin, Rule,
+    RuleId, Ruleset, SetDefinition, Verdict,
 };
 use crate::error::{Problems, RulesError};
 use crate::packet::Family;
@@ -42,6 +42,7 @@ pub struct RulesetBuilder {
     rules: Vec<Rule>,
     sets: Vec<SetDefinition>,
     entry: Option<String>,
+    remarks: Vec<String>,
 }
 
 impl RulesetBuilder {
@@ -58,6 +59,7 @@ impl RulesetBuilder {
             rules: Vec::new(),
             sets: Vec::new(),
             entry: None,
+            remarks: Vec::new(),
         }
     }
 
@@ -76,6 +78,16 @@ impl RulesetBuilder {
         self.entry = Some(chain.to_owned());
     }
 
+    /// Says what the reader passed over.
+    pub fn remark(&mut self, remark: String) {
+        self.remarks.push(remark);
+    }
+
+    /// Says at which hook of the kernel packets enter a chain.
+    pub fn set_hook(&mut self, chain: ChainId, hook: Hook) {
+        self.chains[chain.index()].hook = Some(hook);
+    }
+
     fn origin(&self, line: u32) -> Origin {
         Origin { file: Arc::clone(&self.file), line }
     }
@@ -91,6 +103,7 @@ impl RulesetBuilder {
             name: name.to_owned(),
             policy: None,
             counters: None,
+            hook: None,
             origin,
             rules: Vec::new(),
         });
@@ -142,6 +155,21 @@ impl RulesetBuilder {
         id
     }
 
+    /// Moves the rule that was added last to this position of its chain.
+    ///
+    /// # Errors
+    ///
+    /// How many other rules the chain has, when those are fewer than the position.
+    pub fn move_last_to(&mut self, chain: ChainId, position: usize) -> Result<(), usize> {
+        let rules = &mut self.chains[chain.index()].rules;
+        let count = rules.len().saturating_sub(1);
+        if position > count {
+            return Err(count);
+        }
+        rules[position..].rotate_right(1);
+        Ok(())
+    }
+
     /// Declares a set; without elements it is live.
     ///
     /// # Errors
@@ -186,6 +214,7 @@ impl RulesetBuilder {
             rules: self.rules,
             sets: self.sets,
             entry,
+            remarks: self.remarks,
         })
     }
 
@@ -204,6 +233,7 @@ impl RulesetBuilder {
             rules: ruleset.rules.clone(),
             sets: Vec::new(),
             entry: None,
+            remarks: Vec::new(),
         };
         builder.check_targets(&mut problems);
         if problems.is_empty() {

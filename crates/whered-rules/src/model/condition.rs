@@ -12,10 +12,11 @@
 //! Concurrency: plain data. Cost: linear in the list.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use whered_ip::Prefix;
 
-use super::Predicate;
+use super::{DetailTest, Predicate};
 use crate::packet::{Family, Packet, State, address_number};
 use crate::ranges::Ranges;
 
@@ -203,6 +204,28 @@ pub enum Test {
         /// The bits looked at.
         mask: u32,
     },
+    /// `address & mask == value`, for masks with gaps.
+    MaskedAddress {
+        /// Which address.
+        side: Side,
+        /// The bits that the address must have.
+        value: IpAddr,
+        /// The bits looked at; of the same family.
+        mask: IpAddr,
+    },
+    /// A property that few rules ask for. A packet that does not tell it may hold or not.
+    Detail(DetailTest),
+    /// What no packet tells: rates, quotas, clocks, lists that the kernel keeps, contents.
+    Uncertain(Uncertain),
+}
+
+/// A test that may hold or not, whatever the packet is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Uncertain {
+    /// Its kind in one word, as `limit`.
+    pub kind: Arc<str>,
+    /// The test as its own format writes it, as `-m limit --limit 3/min`.
+    pub text: Arc<str>,
 }
 
 impl Test {
@@ -217,14 +240,19 @@ impl Test {
         }
     }
 
+    /// Whether the test is answered behind the classifier, which has no field for it.
+    pub(crate) fn is_question(&self) -> bool {
+        matches!(self, Test::MaskedAddress { .. } | Test::Detail(_) | Test::Uncertain(_))
+    }
+
     /// Whether the packet passes the test, asked of it alone; `None` for sets and places, which
-    /// need more than the packet.
+    /// need more than the packet, and for details and uncertain tests, whose answer may be open.
     pub fn holds_alone(&self, packet: &Packet<'_>) -> Option<bool> {
         let any_port = |list: &[(u16, u16)], port| {
             list.iter().any(|&(first, last)| first <= port && port <= last)
         };
         Some(match self {
-            Test::Set(..) | Test::Place(_) => return None,
+            Test::Set(..) | Test::Place(_) | Test::Detail(_) | Test::Uncertain(_) => return None,
             Test::Family(family) => packet.family() == *family,
             Test::Address(side, items) => {
                 let address = side.address(packet);
@@ -247,6 +275,11 @@ impl Test {
             Test::State(list) => list.contains(&packet.state),
             Test::Dscp(list) => list.iter().any(|&(a, b)| a <= packet.dscp && packet.dscp <= b),
             Test::Mark { value, mask } => packet.mark & mask == *value,
+            Test::MaskedAddress { side, value, mask } => {
+                let address = side.address(packet);
+                address.is_ipv4() == value.is_ipv4()
+                    && address_number(address) & address_number(*mask) == address_number(*value)
+            }
         })
     }
 }

@@ -306,5 +306,6 @@ fn without_rules(ruleset: &Ruleset) -> Ruleset {
         rules: Vec::new(),
         sets: ruleset.sets.clone(),
         entry: ruleset.entry,
+        remarks: ruleset.remarks.clone(),
     }
 }

@@ -21,20 +21,23 @@
 mod action;
 mod build;
 mod condition;
+mod detail;
 mod edit;
 mod place;
 
 use std::fmt;
 use std::sync::Arc;
 
-pub use action::{Action, Verdict};
+pub use action::{Action, Changes, Verdict};
 pub use build::RulesetBuilder;
 pub use condition::{
-    AddressItem, Condition, IcmpMatch, InterfacePattern, Side, Test, ranges_of_addresses,
+    AddressItem, Condition, IcmpMatch, InterfacePattern, Side, Test, Uncertain, ranges_of_addresses,
 };
+pub use detail::{Detail, DetailTest};
 pub use edit::{At, Draft, EditError, INSERTED, Spot, Undo};
 pub use place::{Comparison, Point, Predicate, Subject};
 
+pub use crate::hooks::Hook;
 use crate::packet::Family;
 
 /// How deep chains may call each other.
@@ -112,6 +115,8 @@ pub struct Chain {
     pub policy: Option<Verdict>,
     /// The counters of the policy.
     pub counters: Option<Counters>,
+    /// The kernel's hook at which packets enter it, where that is known.
+    pub hook: Option<Hook>,
     /// Where it was declared.
     pub origin: Origin,
     /// Its rules in order.
@@ -138,6 +143,7 @@ pub struct Ruleset {
     pub(crate) rules: Vec<Rule>,
     pub(crate) sets: Vec<SetDefinition>,
     pub(crate) entry: ChainId,
+    pub(crate) remarks: Vec<String>,
 }
 
 impl Ruleset {
@@ -200,6 +206,11 @@ impl Ruleset {
     /// there are several, `input` (in any case) if there is one, else the first.
     pub fn entry(&self) -> ChainId {
         self.entry
+    }
+
+    /// What the reader passed over, a line each: it may change what the rules see.
+    pub fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     /// The chains that packets could enter: those with a policy.

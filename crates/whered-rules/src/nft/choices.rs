@@ -83,7 +83,29 @@ pub(super) fn condition_choices(
             let operator = if negated { "!=" } else { "==" };
             vec![format!("meta mark & {mask:#x} {operator} {value:#x}")]
         }
+        test => question_choices(test, of_family, negated)?,
     })
+}
+
+/// What has no field: masks with gaps; details and limits are not written.
+fn question_choices(test: &Test, family: Family, negated: bool) -> Result<Vec<String>, Cannot> {
+    let ip = if family == Family::Ipv4 { "ip" } else { "ip6" };
+    match test {
+        Test::MaskedAddress { value, .. } if value.is_ipv4() != (family == Family::Ipv4) => {
+            Ok(if negated { vec![String::new()] } else { Vec::new() })
+        }
+        Test::MaskedAddress { side, value, mask } => {
+            let operator = if negated { "!=" } else { "==" };
+            Ok(vec![format!("{ip} {} & {mask} {operator} {value}", address_field(*side))])
+        }
+        Test::Detail(test) => {
+            Err(format!("found \"with {test}\": it is written for iptables only"))
+        }
+        Test::Uncertain(test) => {
+            Err(format!("found a test of {}, which is not written for nft", test.kind))
+        }
+        _ => Ok(Vec::new()),
+    }
 }
 
 fn address_choices(side: Side, ranges: &Ranges, family: Family, negated: bool) -> Vec<String> {

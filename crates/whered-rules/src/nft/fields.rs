@@ -13,6 +13,7 @@ use std::net::IpAddr;
 use whered_ip::Prefix;
 
 use super::json::{Node, Value};
+use super::open::{self, ChangedFields};
 use crate::model::{AddressItem, Condition, IcmpMatch, InterfacePattern, Side, Test};
 use crate::names;
 use crate::packet::{Family, State};
@@ -26,7 +27,19 @@ pub(super) enum Named {
     Addresses,
     /// Another set or map: its elements.
     Elements(Vec<Node>),
+    /// A set that rules change, or one that waits for members: nobody knows who is in it.
+    Unknown,
 }
+
+/// What the matches of a table are read with.
+#[derive(Default)]
+pub(super) struct Context {
+    pub(super) named: HashMap<String, Named>,
+    pub(super) changed: ChangedFields,
+}
+
+/// How many ways one element of a concatenation may become.
+const CONCATENATED_LIMIT: usize = 1024;
 
 /// The field on the left of a match.
 #[derive(Clone, Copy)]
@@ -53,8 +66,12 @@ pub(super) fn conditions(
     left: &Node,
     operator: &str,
     right: &Node,
-    named: &HashMap<String, Named>,
+    context: &Context,
 ) -> Result<Vec<Vec<Condition>>, Wrong> {
+    let named = &context.named;
+    if let Some(parts) = left.get("concat").and_then(Node::list) {
+        return concatenation(left, parts, operator, right, context);
+    }
     // A mask is {"&": [field, mask]}.
     let (left, mask) = match left.get("&").and_then(Node::list) {
         Some([inner, mask]) => (inner, Some(mask)),
@@ -63,7 +80,24 @@ pub(super) fn conditions(
     if let (Some(both), "==", None) = (both_ports(left, right), operator, mask) {
         return Ok(vec![both]);
     }
-    let field = field(left)?;
+    let negated = matches!(operator, "!=" | "!");
+    if let Some(Named::Unknown) = reference(right).and_then(|name| named.get(name)) {
+        let test = open::uncertain("set", right);
+        let mut all = field(left).map(implied).unwrap_or_default();
+        all.push(Condition::new(test, negated));
+        return Ok(vec![all]);
+    }
+    let field = match field(left) {
+        Ok(field) => field,
+        Err(error) => {
+            let found = open::conditions(left, mask, operator, right, &context.changed);
+            return found.map_or(Err(error), |found| found.map(|all| vec![all]));
+        }
+    };
+    if matches!(field, Field::Dscp(_)) && context.changed.iter().any(|name| name.ends_with("dscp"))
+    {
+        return Ok(vec![vec![Condition::is(open::uncertain("dscp", right))]]);
+    }
     let Some(negated) = (match operator {
         "==" | "in" | "<" | ">" | "<=" | ">=" => Some(false),
         "!=" | "!" => Some(true),
@@ -79,7 +113,11 @@ pub(super) fn conditions(
     let tests = match field {
         Field::TcpFlags => return tcp_flags(operator, mask, right, negated),
         Field::Mark => return marks(mask, right, negated),
-        _ if mask.is_some() => return wrong(left, "a mask on TCP flags or the mark only"),
+        Field::Address(side, family) if mask.is_some() => {
+            masked_address(side, family, mask, right)?
+        }
+        // Other bits of fields are looked at seldom.
+        _ if mask.is_some() => open::uncertain("mask", left),
         Field::Address(side, family) => match reference(right) {
             Some(name) => match named.get(name) {
                 Some(Named::Addresses) => Test::Set(side, name.to_owned()),
@@ -94,6 +132,72 @@ pub(super) fn conditions(
     };
     all.push(Condition::new(tests, negated));
     Ok(vec![all])
+}
+
+/// `address & mask == value`, of which the mask may have gaps.
+fn masked_address(
+    side: Side,
+    family: Family,
+    mask: Option<&Node>,
+    right: &Node,
+) -> Result<Test, Wrong> {
+    const ALLOWED: &str = "an address of this family";
+    let address = |node: &Node| match node.text().and_then(|text| text.parse::<IpAddr>().ok()) {
+        Some(address) if Family::of(address) == family => Ok(address),
+        _ => wrong(node, ALLOWED),
+    };
+    let mask = address(mask.unwrap_or(right))?;
+    Ok(Test::MaskedAddress { side, value: address(right)?, mask })
+}
+
+/// Several fields that must have the values of one element: a way for each element.
+fn concatenation(
+    left: &Node,
+    parts: &[Node],
+    operator: &str,
+    right: &Node,
+    context: &Context,
+) -> Result<Vec<Vec<Condition>>, Wrong> {
+    const ALLOWED: &str = "as many values as fields";
+    let negated = matches!(operator, "!=" | "!");
+    let elements: Vec<&Node> = match reference(right).map(|name| context.named.get(name)) {
+        Some(Some(Named::Elements(elements))) => elements.iter().collect(),
+        Some(Some(Named::Unknown)) => Vec::new(),
+        Some(_) => return wrong(right, "a set of this table with values of this kind"),
+        None => match right.get("set").and_then(Node::list) {
+            Some(list) => list.iter().collect(),
+            None => vec![right],
+        },
+    };
+    let implied: Vec<Condition> =
+        parts.iter().filter_map(|part| field(part).ok()).flat_map(implied).collect();
+    if negated || elements.is_empty() {
+        // Of all elements one value must differ, which is no list of conditions.
+        let test = open::uncertain("concatenation", left);
+        return Ok(vec![[implied, vec![Condition::new(test, negated)]].concat()]);
+    }
+    let mut ways = Vec::new();
+    for node in elements {
+        let values = element(node).get("concat").and_then(Node::list);
+        let Some(values) = values.filter(|values| values.len() == parts.len()) else {
+            return wrong(node, ALLOWED);
+        };
+        let mut way = vec![Vec::new()];
+        for (part, value) in parts.iter().zip(values) {
+            let alternatives = conditions(part, "==", value, context)?;
+            if way.len() * alternatives.len() > CONCATENATED_LIMIT {
+                return Err((node.at, "too many alternatives".to_owned(), "1024 in an element"));
+            }
+            way = way
+                .iter()
+                .flat_map(|before: &Vec<Condition>| {
+                    alternatives.iter().map(move |next| [before.as_slice(), next].concat())
+                })
+                .collect();
+        }
+        ways.extend(way);
+    }
+    Ok(ways)
 }
 
 /// The name in `"@name"`.
@@ -111,7 +215,9 @@ fn field(node: &Node) -> Result<Field, Wrong> {
             Some("iifname" | "iif") => Some(Field::Input),
             Some("oifname" | "oif") => Some(Field::Output),
             Some("l4proto") => Some(Field::Protocol(None)),
-            Some("nfproto" | "protocol") => Some(Field::Family),
+            Some("nfproto") => Some(Field::Family),
+            // Frames of other kinds are no packets here.
+            Some("protocol") => Some(Field::Family),
             Some("mark") => Some(Field::Mark),
             _ => None,
         },
@@ -186,7 +292,7 @@ fn implied(field: Field) -> Vec<Condition> {
 }
 
 /// One value or a range of two.
-type Span<'n> = (&'n Node, &'n Node);
+pub(super) type Span<'n> = (&'n Node, &'n Node);
 
 /// The values on the right: one, a range, a set of them, or a named set's.
 fn values<'n>(right: &'n Node, named: &'n HashMap<String, Named>) -> Result<Vec<Span<'n>>, Wrong> {
@@ -203,7 +309,7 @@ fn values<'n>(right: &'n Node, named: &'n HashMap<String, Named>) -> Result<Vec<
     }
 }
 
-fn span(node: &Node) -> Result<Span<'_>, Wrong> {
+pub(super) fn span(node: &Node) -> Result<Span<'_>, Wrong> {
     let node = element(node);
     match node.get("range").map(|range| (range, range.list())) {
         None => Ok((node, node)),

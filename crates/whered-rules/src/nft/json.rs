@@ -70,6 +70,37 @@ impl Node {
         self.get(key)?.text()
     }
 
+    /// The value as JSON, shortened where it is long.
+    pub(super) fn written(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text);
+        crate::error::shortened(&text)
+    }
+
+    fn write(&self, out: &mut String) {
+        match &self.value {
+            Value::Text(text) => out.push_str(&format!("{text:?}")),
+            Value::List(list) => {
+                out.push('[');
+                for (index, node) in list.iter().enumerate() {
+                    out.push_str(if index == 0 { "" } else { "," });
+                    node.write(out);
+                }
+                out.push(']');
+            }
+            Value::Map(entries) => {
+                out.push('{');
+                for (index, (name, node)) in entries.iter().enumerate() {
+                    out.push_str(if index == 0 { "" } else { "," });
+                    out.push_str(&format!("{name:?}:"));
+                    node.write(out);
+                }
+                out.push('}');
+            }
+            _ => out.push_str(&self.shown()),
+        }
+    }
+
     /// A few words for an error message.
     pub(super) fn shown(&self) -> String {
         match &self.value {

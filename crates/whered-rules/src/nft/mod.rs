@@ -17,9 +17,11 @@
 mod choices;
 mod fields;
 mod json;
+mod listing;
 mod names;
 #[cfg(test)]
 mod nft_tests;
+mod open;
 mod read;
 mod write;
 

@@ -76,23 +76,20 @@ fn rule(expr: &str) -> String {
 #[test]
 fn what_cannot_be_expressed_is_named() {
     let cases = [
+        (rule(r#"{"synproxy":{"mss":1460}}"#), "2:*: found \"synproxy\": allowed is match"),
         (
-            rule(r#"{"limit":{"rate":1,"per":"second"}},{"accept":null}"#),
-            "2:*: found \"limit\": allowed is match",
+            rule(r#"{"xt":{"type":"target","name":"TARPIT"}}"#),
+            "2:*: found \"xt TARPIT\": allowed is match",
         ),
         (
-            rule(r#"{"xt":{"type":"match","name":"multiport"}}"#),
-            "2:*: found \"xt\": allowed is match",
-        ),
-        (
-            rule(r#"{"match":{"op":"==","left":{"meta":{"key":"skuid"}},"right":0}}"#),
-            "2:*: found \"meta skuid\": allowed",
+            rule(r#"{"match":{"op":"==","left":{"mata":{"key":"skuid"}},"right":0}}"#),
+            "2:*: found \"mata skuid\": allowed",
         ),
         (
             rule(
-                r#"{"match":{"op":"==","left":{"payload":{"protocol":"ip","field":"ttl"}},"right":0}}"#,
+                r#"{"match":{"op":"==","left":{"paylood":{"protocol":"ip","field":"ttl"}},"right":0}}"#,
             ),
-            "2:*: found \"payload ip ttl\"",
+            "2:*: found \"paylood ip ttl\"",
         ),
         (
             rule(
@@ -308,4 +305,165 @@ fn sets_are_written_for_each_family() {
     let unknown = "chain a policy drop {\n src.country = DE accept\n site x\n}\n";
     let ruleset = text::read("f", unknown).expect("a good file");
     assert_eq!(write(&ruleset).expect_err("no places").problems().len(), 2);
+}
+
+/// What one rule becomes in the own format.
+fn rules_of(listing: &str) -> Vec<String> {
+    let ruleset =
+        read("f", listing, Options::default()).unwrap_or_else(|e| panic!("{e}\n{listing}"));
+    ruleset.rules().iter().map(|rule| text::rule_text(&ruleset, rule)).collect()
+}
+
+#[test]
+fn other_fields_are_details_and_what_no_packet_tells_is_maybe() {
+    let is = |left: &str, right: &str| {
+        format!(r#"{{"match":{{"op":"==","left":{left},"right":{right}}}}},{{"drop":null}}"#)
+    };
+    let payload = |protocol: &str, field: &str| {
+        format!(r#"{{"payload":{{"protocol":"{protocol}","field":"{field}"}}}}"#)
+    };
+    let key = |kind: &str, key: &str| format!(r#"{{"{kind}":{{"key":"{key}"}}}}"#);
+    let cases = [
+        (is(&payload("ip", "ttl"), "1"), "family ipv4 with ttl 1 drop"),
+        (is(&payload("ip6", "hoplimit"), "255"), "family ipv6 with ttl 255 drop"),
+        (
+            is(&payload("ether", "saddr"), r#""00:16:3e:00:00:01""#),
+            "with source-mac 00:16:3e:00:00:01 drop",
+        ),
+        (is(&key("meta", "skuid"), r#"{"set":[0,{"range":[10,20]}]}"#), "with user {0 10-20} drop"),
+        (is(&key("meta", "skuid"), r#""nobody""#), "maybe \"meta skuid\" \"{\\\"meta\\\":"),
+        (is(&key("meta", "pkttype"), r#""broadcast""#), "with packet-type broadcast drop"),
+        (is(&key("meta", "cpu"), "3"), "with meta-cpu 3 drop"),
+        (is(r#"{"&":[{"ct":{"key":"mark"}},255]}"#, "1"), "with connection-mark 1/0xff drop"),
+        (
+            is(r#"{"fib":{"result":"type","flags":["daddr"]}}"#, r#""local""#),
+            "with destination-type local drop",
+        ),
+        (
+            is(r#"{"fib":{"result":"oif","flags":["saddr","iif"]}}"#, "false"),
+            "with fib-oif-saddr-iif 0 drop",
+        ),
+        (
+            is(r#"{"tcp option":{"name":"maxseg","field":"size"}}"#, "500"),
+            "proto tcp with tcp-option-maxseg-size 500 drop",
+        ),
+        (
+            is(
+                r#"{"&":[{"payload":{"protocol":"ip","field":"saddr"}},"255.0.0.255"]}"#,
+                r#""10.0.0.7""#,
+            ),
+            "family ipv4 masked src 10.0.0.7 255.0.0.255 drop",
+        ),
+        (r#"{"limit":{"rate":3,"per":"minute"}},{"accept":null}"#.to_owned(), "maybe limit"),
+        (r#"{"ct count":{"val":3}},{"accept":null}"#.to_owned(), "maybe \"ct count\""),
+        (r#"{"notrack":null}"#.to_owned(), "also"),
+        (
+            r#"{"mangle":{"key":{"meta":{"key":"mark"}},"value":{"ct":{"key":"mark"}}}}"#
+                .to_owned(),
+            "also changes mark",
+        ),
+        (
+            r#"{"xt":{"type":"match","name":"conntrack"}},{"accept":null}"#.to_owned(),
+            "maybe conntrack",
+        ),
+        (r#"{"xt":{"type":"target","name":"LOG"}}"#.to_owned(), "log"),
+        (r#"{"queue":{"num":1}}"#.to_owned(), "queue"),
+    ];
+    for (statements, expected) in cases {
+        let listing = rule(&statements);
+        let [shown] = rules_of(&listing).try_into().expect("one rule");
+        assert!(shown.starts_with(expected), "{statements}\n{shown}");
+        let ruleset = read("f", &listing, Options::default()).expect("it was read before");
+        let again = text::read("again", &text::write(&ruleset)).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(again.rules()[0].conditions, ruleset.rules()[0].conditions, "{statements}");
+    }
+}
+
+#[test]
+fn fields_side_by_side_are_a_way_for_each_element() {
+    let fields = r#"{"concat":[{"payload":{"protocol":"ip","field":"saddr"}},{"payload":{"protocol":"tcp","field":"dport"}}]}"#;
+    let elements = r#"{"set":[{"concat":["10.0.0.1",22]},{"concat":[{"prefix":{"addr":"10.1.0.0","len":16}},{"range":[80,89]}]}]}"#;
+    let matches = |op: &str| {
+        rule(&format!(
+            r#"{{"match":{{"op":"{op}","left":{fields},"right":{elements}}}}},{{"accept":null}}"#
+        ))
+    };
+    assert_eq!(
+        rules_of(&matches("==")),
+        [
+            "family ipv4 src 10.0.0.1 proto tcp dport 22 accept",
+            "family ipv4 src 10.1.0.0/16 proto tcp dport 80-89 accept",
+        ]
+    );
+    let other = rules_of(&matches("!="));
+    assert!(other[0].starts_with("family ipv4 proto tcp not maybe concatenation"), "{other:?}");
+    let map = format!(
+        r#"{{"vmap":{{"key":{fields},"data":{{"set":[[{{"concat":["10.0.0.1",22]}},{{"drop":null}}]]}}}}}}"#
+    );
+    assert_eq!(rules_of(&rule(&map)), ["family ipv4 src 10.0.0.1 proto tcp dport 22 drop"]);
+}
+
+#[test]
+fn sets_that_rules_fill_are_not_known() {
+    let listing = rule(
+        r#"{"match":{"op":"==","left":{"payload":{"protocol":"ip","field":"saddr"}},"right":"@s"}},{"set":{"op":"add","elem":{"payload":{"protocol":"ip","field":"saddr"}},"set":"@s"}},{"drop":null}"#,
+    );
+    let set = r#"{"nftables":[{"set":{"family":"inet","table":"t","name":"s","type":"ipv4_addr","elem":["10.0.0.1"]}},"#;
+    let shown = rules_of(&listing.replacen("{\"nftables\":[", set, 1));
+    assert!(shown[0].starts_with("family ipv4 maybe set \"\\\"@s\\\"\" maybe set"), "{shown:?}");
+}
+
+#[test]
+fn chains_of_nat_and_other_tables_are_passed_over_and_said_so() {
+    let chain = |table: &str, name: &str, kind: &str, hook: &str| {
+        format!(
+            r#"{{"chain":{{"family":"inet","table":"{table}","name":"{name}","type":"{kind}","hook":"{hook}","prio":0,"policy":"accept"}}}}"#
+        )
+    };
+    let rule = |table: &str, chain: &str, statement: &str| {
+        format!(
+            r#"{{"rule":{{"family":"inet","table":"{table}","chain":"{chain}","handle":7,"expr":[{statement}]}}}}"#
+        )
+    };
+    let listing = |parts: &[String]| format!("{{\"nftables\":[{}]}}", parts.join(",\n"));
+    let parts = [
+        chain("fw", "input", "filter", "input"),
+        chain("fw", "pre", "nat", "prerouting"),
+        r#"{"chain":{"family":"inet","table":"fw","name":"ports"}}"#.to_owned(),
+        rule("fw", "input", r#"{"drop":null}"#),
+        rule("fw", "pre", r#"{"jump":{"target":"ports"}}"#),
+        rule("fw", "ports", r#"{"dnat":{"addr":"10.0.0.1"}}"#),
+    ];
+    let ruleset = read("f", &listing(&parts), Options::default()).expect("nat is passed over");
+    assert_eq!(ruleset.chains().len(), 1);
+    let [remark] = ruleset.remarks() else { panic!("{:?}", ruleset.remarks()) };
+    assert!(
+        remark.contains("chain \"pre\"") && remark.contains("changes destinations"),
+        "{remark}"
+    );
+    // The only table that filters is the one that is meant.
+    let nat =
+        [chain("nat", "pre", "nat", "prerouting"), rule("nat", "pre", r#"{"masquerade":null}"#)];
+    let both = [&parts[..1], &parts[3..4], &nat[..]].concat();
+    let ruleset = read("f", &listing(&both), Options::default()).expect("one table filters");
+    assert_eq!((ruleset.name(), ruleset.remarks().len()), ("fw", 0));
+    // One that may drop the same packets is said.
+    let raw = [chain("raw", "pre", "filter", "prerouting"), rule("raw", "pre", r#"{"drop":null}"#)];
+    let both = [&parts[..1], &parts[3..4], &raw[..]].concat();
+    let options = Options { table: Some("fw"), chain: None };
+    let ruleset = read("f", &listing(&both), options).expect("a table is chosen");
+    assert!(ruleset.remarks()[0].contains("may drop"), "{:?}", ruleset.remarks());
+}
+
+#[test]
+fn only_what_the_asked_chain_reaches_is_read_and_errors_name_table_chain_and_handle() {
+    let listing = rule(r#"{"drop":null}"#).replace(
+        "{\"nftables\":[",
+        "{\"nftables\":[{\"chain\":{\"family\":\"inet\",\"table\":\"t\",\"name\":\"f\",\"type\":\"filter\",\
+         \"hook\":\"forward\",\"prio\":0}},{\"rule\":{\"family\":\"inet\",\"table\":\"t\",\"chain\":\"f\",\
+         \"handle\":12,\"expr\":[{\"synproxy\":null}]}},",
+    );
+    read("f", &listing, Options { chain: Some("c"), table: None }).expect("f is not read");
+    let error = read("f", &listing, Options::default()).expect_err("f is read").to_string();
+    assert!(error.ends_with("(table inet t, chain f, handle 12)"), "{error}");
 }

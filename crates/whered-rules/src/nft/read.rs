@@ -7,18 +7,26 @@
 //! problem.
 //! Concurrency: pure. Cost: linear, but for the elements of verdict maps times their rules.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::fields::{Named, Wrong, addresses, conditions, element, wrong};
+use super::fields::{Context, Named, Wrong, addresses, conditions, element, wrong};
 use super::json::{Node, Value, parse};
+use super::listing::{Listing, changes, key_of, references};
+use super::open;
 use crate::error::{Problems, RulesError, found_message};
 use crate::hooks;
-use crate::model::{Action, ChainId, Condition, Counters, Ruleset, RulesetBuilder, Test, Verdict};
+use crate::model::{
+    Action, ChainId, Changes, Condition, Counters, Hook, Ruleset, RulesetBuilder, Test, Verdict,
+};
 use crate::packet::Family;
 
 /// How many rules one rule may become.
 const BRANCHES_LIMIT: usize = 65_536;
+
+/// What a rule may be made of, for messages.
+const STATEMENTS: &str = "match, limit, counter, log, a mark, another statement that is no verdict, a \
+    verdict or a verdict map";
 
 /// Which part of the output is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -42,7 +50,9 @@ pub fn read(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, Rul
         text,
         problems: Problems::new(&name),
         builder: RulesetBuilder::new(file),
-        named: HashMap::new(),
+        context: Context::default(),
+        place: String::new(),
+        remarks: Vec::new(),
         family: None,
         bases: Vec::new(),
     };
@@ -50,7 +60,8 @@ pub fn read(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, Rul
         reader.note(error);
     }
     reader.problems.finish()?;
-    let ruleset = reader.builder.build()?;
+    let mut ruleset = reader.builder.build()?;
+    ruleset.remarks = reader.remarks.iter().map(|remark| format!("{file}: {remark}")).collect();
     if options.chain.is_none() {
         let mut problems = Problems::new(&name);
         other_chains(&ruleset, &reader.bases, &mut problems);
@@ -83,7 +94,10 @@ struct Reader<'t> {
     text: &'t str,
     problems: Problems,
     builder: RulesetBuilder,
-    named: HashMap<String, Named>,
+    context: Context,
+    /// Table, chain and handle of the rule that is read.
+    place: String,
+    remarks: Vec<String>,
     /// The only family that the table sees.
     family: Option<Family>,
     /// The chains that packets enter.
@@ -121,7 +135,12 @@ impl Reader<'_> {
 
     fn note(&mut self, (at, found, allowed): Wrong) {
         let (line, column) = self.place(at);
-        self.problems.push(line, column, found_message(&found, allowed));
+        let message = found_message(&found, allowed) + &self.place;
+        // Statements that cannot be expressed are told once.
+        if allowed == STATEMENTS {
+            return self.problems.push_repeated(line, column, message, found);
+        }
+        self.problems.push(line, column, message);
     }
 
     fn file(&mut self, options: Options<'_>) -> Result<(), Wrong> {
@@ -129,56 +148,68 @@ impl Reader<'_> {
         let Some(objects) = root.get("nftables").and_then(Node::list) else {
             return wrong(&root, "the output of nft -j list ruleset");
         };
-        let of_kind =
-            |kind: &'static str| objects.iter().filter_map(move |object| object.get(kind));
-        let key = |node: &Node| {
-            let part = |name| node.text_at(name).unwrap_or_default().to_owned();
-            (part("family"), part("table"))
-        };
-        let mut tables: Vec<(String, String)> = of_kind("rule").map(key).collect();
-        tables.extend(of_kind("chain").map(key));
-        tables.sort();
-        tables.dedup();
-        let is_wanted = |family: &str, table: &str, wanted: &str| {
-            wanted == table || wanted.strip_prefix(family).map(str::trim_start) == Some(table)
-        };
-        tables.retain(|(family, table)| {
-            options.table.is_none_or(|wanted| is_wanted(family, table, wanted))
-        });
-        let [(family, table)] = tables.as_slice() else {
-            let names: Vec<String> =
-                tables.iter().map(|(family, table)| format!("{family} {table}")).collect();
-            let found = match names.as_slice() {
-                [] => "no table".to_owned(),
-                names => format!("several tables: {}", names.join(", ")),
-            };
-            return Err((0, found, "one table with chains; its name can be given"));
-        };
-        self.builder.set_name(table);
-        let family = match family.as_str() {
+        let listing = Listing { objects };
+        let (family, table) = listing.choose(options.table)?;
+        self.builder.set_name(&table);
+        self.family = match family.as_str() {
             "ip" => Some(Family::Ipv4),
             "ip6" => Some(Family::Ipv6),
             "inet" => None,
             other => return Err((0, other.to_owned(), "a table of family ip, ip6 or inet")),
         };
-        self.builder.set_family(family);
-        self.family = family;
+        self.builder.set_family(self.family);
         if let Some(chain) = options.chain {
             self.builder.set_entry(chain);
         }
-        let ours = |node: &&Node| key(node) == tables[0];
-        for (kind, read) in [
-            ("set", Reader::set as fn(&mut Self, &Node) -> Result<(), Wrong>),
-            ("map", Reader::set),
-            ("chain", Reader::chain),
-            ("rule", Reader::rule),
-        ] {
-            for node in of_kind(kind).filter(ours) {
-                if let Err(error) = read(self, node) {
-                    self.note(error);
-                }
+        let key = (family, table);
+        let ours = |node: &&Node| key_of(node) == key;
+        let wanted = listing.chains_to_read(&key, options.chain);
+        let is_wanted = |chain: Option<&str>| chain.is_some_and(|name| wanted.contains(name));
+        let rules: Vec<&Node> = listing
+            .of_kind("rule")
+            .filter(ours)
+            .filter(|rule| is_wanted(rule.text_at("chain")))
+            .collect();
+        let mut updated = HashSet::new();
+        for rule in &rules {
+            changes(rule, &mut self.context.changed, &mut updated);
+        }
+        let mut asked = HashSet::new();
+        rules.iter().for_each(|rule| references(rule, &mut asked));
+        for node in ["set", "map"].into_iter().flat_map(|kind| listing.of_kind(kind)).filter(ours) {
+            let name = node.text_at("name").unwrap_or_default();
+            // Of a chosen chain, sets that others ask for are not left over.
+            if options.chain.is_some() && !asked.contains(name) {
+                continue;
+            }
+            if updated.contains(name) {
+                self.context.named.insert(name.to_owned(), Named::Unknown);
+            } else if let Err(error) = self.set(node) {
+                self.note(error);
             }
         }
+        for node in listing.of_kind("chain").filter(ours) {
+            if !is_wanted(node.text_at("name")) {
+                continue;
+            }
+            if let Err(error) = self.chain(node) {
+                self.note(error);
+            }
+        }
+        for node in rules {
+            self.place = format!(
+                " (table {} {}, chain {}, handle {})",
+                key.0,
+                key.1,
+                node.text_at("chain").unwrap_or_default(),
+                node.get("handle").and_then(Node::number).unwrap_or(0)
+            );
+            if let Err(error) = self.rule(node) {
+                self.note(error);
+            }
+            self.place.clear();
+        }
+        self.remarks = listing.remarks(&key, options.chain);
         Ok(())
     }
 
@@ -199,7 +230,12 @@ impl Reader<'_> {
             _ => None,
         };
         let Some(family) = family else {
-            self.named.insert(name, Named::Elements(elements.unwrap_or_default().to_vec()));
+            let meant = match elements {
+                Some(elements) if !elements.is_empty() => Named::Elements(elements.to_vec()),
+                _ if node.get("map").is_some() => Named::Elements(Vec::new()),
+                _ => Named::Unknown,
+            };
+            self.context.named.insert(name, meant);
             return Ok(());
         };
         // An empty set waits for members, so it is asked live.
@@ -212,7 +248,7 @@ impl Reader<'_> {
         if let Err(error) = self.builder.declare_set(&name, items, line) {
             self.problems.extend(error);
         }
-        self.named.insert(name, Named::Addresses);
+        self.context.named.insert(name, Named::Addresses);
         Ok(())
     }
 
@@ -225,15 +261,20 @@ impl Reader<'_> {
             (Some(_), Some("drop")) => Some(Verdict::Drop),
             (Some(_), Some(_)) => return wrong(node, "policy accept or drop"),
         };
-        if let Some(kind) = node.get("type").filter(|kind| kind.text() != Some("filter")) {
+        let is_filter = |kind: &&Node| !matches!(kind.text(), Some("filter" | "route"));
+        if let Some(kind) = node.get("type").filter(is_filter) {
             return wrong(kind, "chains of type filter");
         }
-        if let Err(error) = self.builder.declare_chain(&name, policy, None, line) {
-            self.problems.extend(error);
-        }
+        let declared = self.builder.declare_chain(&name, policy, None, line);
         if let Some(hook) = node.get("hook") {
             let hook = hook.text().unwrap_or_default().to_owned();
+            if let (Ok(id), Some(hook)) = (&declared, Hook::named(&hook)) {
+                self.builder.set_hook(*id, hook);
+            }
             self.bases.push(BaseChain { name, hook });
+        }
+        if let Err(error) = declared {
+            self.problems.extend(error);
         }
         Ok(())
     }
@@ -282,17 +323,33 @@ impl Reader<'_> {
     }
 
     fn statement(&mut self, statement: &Node, open: &mut Open) -> Result<(), Wrong> {
-        const ALLOWED: &str = "match, counter, log, a mark, a verdict or a verdict map";
         let Some((kind, inner)) = statement.only() else {
-            return wrong(statement, ALLOWED);
+            return wrong(statement, STATEMENTS);
         };
         match kind {
+            "limit" | "quota" | "ct count" | "meter" | "set" | "map" => {
+                let test = open::uncertain(kind, statement);
+                let condition = [vec![Condition::is(test)]];
+                open.branches = product(&open.branches, &condition, statement)?;
+            }
+            "last" => {}
+            "notrack" | "ct helper" | "ct timeout" | "ct expectation" | "flow" | "dup"
+            | "reset" | "secmark" | "tunnel" => {
+                let target = Arc::from(statement.written());
+                let action = Action::Other { target, changes: Changes::Nothing };
+                self.emit(open, &action);
+            }
+            "xt" => self.xt(inner, statement, open)?,
+            "queue" => {
+                self.emit(open, &Action::Queue);
+                open.ended = true;
+            }
             "match" => {
                 let parts = (inner.get("left"), inner.text_at("op"), inner.get("right"));
                 let (Some(left), Some(operator), Some(right)) = parts else {
                     return wrong(inner, "left, op and right");
                 };
-                let alternatives = conditions(left, operator, right, &self.named)?;
+                let alternatives = conditions(left, operator, right, &self.context)?;
                 open.branches = product(&open.branches, &alternatives, statement)?;
                 self.refuse_icmp_of_other_family(&open.branches, statement)?;
             }
@@ -300,24 +357,14 @@ impl Reader<'_> {
                 let count = |key| inner.get(key).and_then(Node::number);
                 if let (Some(packets), Some(bytes)) = (count("packets"), count("bytes")) {
                     open.counters = Some(Counters { packets, bytes });
-                } else if inner.text().is_some() {
-                    return wrong(inner, "a counter of the rule's own");
                 }
             }
             "log" => {
-                if let Value::Map(entries) = &inner.value {
-                    let known = |key: &str| key == "prefix" || key == "level";
-                    if let Some((key, value)) = entries.iter().find(|(key, _)| !known(key)) {
-                        return Err((value.at, key.clone(), "prefix and level of a log"));
-                    }
-                }
-                let text = |key| inner.text_at(key).map(Arc::from);
-                let level = text("level").filter(|level: &Arc<str>| !level.is_empty());
-                let action = Action::Log { prefix: text("prefix"), level };
+                let action = log(inner)?;
                 self.emit(open, &action);
             }
             "mangle" => {
-                let action = set_mark(inner)?;
+                let action = set_mark(inner, statement)?;
                 self.emit(open, &action);
             }
             "vmap" => {
@@ -336,6 +383,38 @@ impl Reader<'_> {
                 self.emit(open, &action);
                 open.ended = true;
             }
+        }
+        Ok(())
+    }
+
+    /// A match or target of iptables, of which nft prints the name alone.
+    fn xt(&mut self, inner: &Node, statement: &Node, open: &mut Open) -> Result<(), Wrong> {
+        let (kind, name) = (inner.text_at("type"), inner.text_at("name").unwrap_or_default());
+        match (kind, name) {
+            (Some("match"), "comment") => {}
+            (Some("match"), name) if !name.is_empty() => {
+                let test = open::uncertain(name, statement);
+                let condition = [vec![Condition::is(test)]];
+                open.branches = product(&open.branches, &condition, statement)?;
+            }
+            (Some("target"), "REJECT") => {
+                self.emit(open, &Action::Reject { with: None });
+                open.ended = true;
+            }
+            (Some("target"), "NFQUEUE") => {
+                self.emit(open, &Action::Queue);
+                open.ended = true;
+            }
+            (Some("target"), "LOG") => self.emit(open, &Action::Log { prefix: None, level: None }),
+            (Some("target"), name) if crate::iptables::passes(name) || name == "MARK" => {
+                let changes = if ["MARK", "CONNMARK", "IPMARK", "HMARK"].contains(&name) {
+                    Changes::Mark
+                } else {
+                    Changes::Nothing
+                };
+                self.emit(open, &Action::Other { target: Arc::from(name), changes });
+            }
+            _ => return Err((statement.at, format!("xt {name}"), STATEMENTS)),
         }
         Ok(())
     }
@@ -369,8 +448,7 @@ impl Reader<'_> {
     }
 
     fn verdict(&mut self, statement: &Node) -> Result<Action, Wrong> {
-        const ALLOWED: &str = "match, counter, log, a mark, a verdict or a verdict map";
-        let Some((kind, inner)) = statement.only() else { return wrong(statement, ALLOWED) };
+        let Some((kind, inner)) = statement.only() else { return wrong(statement, STATEMENTS) };
         let line = self.place(statement.at).0;
         Ok(match kind {
             "accept" => Action::Accept,
@@ -383,7 +461,7 @@ impl Reader<'_> {
                 if kind == "jump" { Action::Jump(target) } else { Action::Goto(target) }
             }
             "reject" => Action::Reject { with: reject_with(inner) },
-            _ => return wrong(statement, ALLOWED),
+            _ => return wrong(statement, STATEMENTS),
         })
     }
 
@@ -393,7 +471,7 @@ impl Reader<'_> {
             return wrong(map, ALLOWED);
         };
         let elements = match data.text().and_then(|name| name.strip_prefix('@')) {
-            Some(name) => match self.named.get(name) {
+            Some(name) => match self.context.named.get(name) {
                 Some(Named::Elements(elements)) => elements.clone(),
                 _ => return wrong(data, "a verdict map of this table"),
             },
@@ -405,7 +483,7 @@ impl Reader<'_> {
         let before = open.branches.clone();
         for entry in &elements {
             let Some([value, verdict]) = entry.list() else { return wrong(entry, ALLOWED) };
-            let alternatives = conditions(key, "==", element(value), &self.named)?;
+            let alternatives = conditions(key, "==", element(value), &self.context)?;
             open.branches = product(&before, &alternatives, map)?;
             self.refuse_icmp_of_other_family(&open.branches, map)?;
             let action = self.verdict(verdict)?;
@@ -413,6 +491,21 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// A log; flags say what else of the packet is written down.
+fn log(inner: &Node) -> Result<Action, Wrong> {
+    const ALLOWED: &str = "prefix, level, group or flags of a log";
+    const KNOWN: [&str; 6] = ["prefix", "level", "group", "snaplen", "queue-threshold", "flags"];
+    if let Value::Map(entries) = &inner.value {
+        let is_other = |(key, _): &&(String, Node)| !KNOWN.contains(&key.as_str());
+        if let Some((key, value)) = entries.iter().find(is_other) {
+            return Err((value.at, key.clone(), ALLOWED));
+        }
+    }
+    let text = |key| inner.text_at(key).map(Arc::from);
+    let level = text("level").filter(|level: &Arc<str>| !level.is_empty());
+    Ok(Action::Log { prefix: text("prefix"), level })
 }
 
 /// Every branch with every alternative.
@@ -429,16 +522,23 @@ fn product(
 }
 
 /// `meta mark set VALUE`, or `(mark & A) | B`, or `(mark & A) ^ B`.
-fn set_mark(mangle: &Node) -> Result<Action, Wrong> {
-    const ALLOWED: &str = "meta mark set to a number, or to the mark with & and then | or ^";
+///
+/// Another value is not known here, and other fields are nothing that rules ask for afterwards (see
+/// `changes`).
+fn set_mark(mangle: &Node, statement: &Node) -> Result<Action, Wrong> {
+    const ALLOWED: &str = "a field that is set to a value";
     let is_mark =
         |node: &Node| node.get("meta").and_then(|meta| meta.text_at("key")) == Some("mark");
     let number = |node: &Node| node.number().and_then(|number| u32::try_from(number).ok());
     let (Some(key), Some(value)) = (mangle.get("key"), mangle.get("value")) else {
         return wrong(mangle, ALLOWED);
     };
+    let other = |changes| {
+        let target = Arc::from(statement.written());
+        Ok(Action::Other { target, changes })
+    };
     if !is_mark(key) {
-        return wrong(key, ALLOWED);
+        return other(Changes::Nothing);
     }
     if let Some(value) = number(value) {
         return Ok(Action::SetMark { value, mask: u32::MAX });
@@ -461,7 +561,7 @@ fn set_mark(mangle: &Node) -> Result<Action, Wrong> {
     }
     match kept(value) {
         Some(kept) => Ok(Action::SetMark { value: 0, mask: !kept }),
-        None => wrong(value, ALLOWED),
+        None => other(Changes::Mark),
     }
 }
 

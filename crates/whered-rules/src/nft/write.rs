@@ -153,7 +153,12 @@ fn rule_lines(ruleset: &Ruleset, rule: &Rule) -> Result<Vec<String>, Cannot> {
     let splits = rule.conditions.iter().any(|condition| {
         matches!(
             condition.test,
-            Test::Address(..) | Test::Set(..) | Test::Dscp(_) | Test::Family(_) | Test::Icmpv6(_)
+            Test::Address(..)
+                | Test::Set(..)
+                | Test::Dscp(_)
+                | Test::Family(_)
+                | Test::Icmpv6(_)
+                | Test::MaskedAddress { .. }
         )
     });
     let mut lines = Vec::new();
@@ -237,6 +242,10 @@ fn statements(ruleset: &Ruleset, rule: &Rule) -> Result<String, Cannot> {
             format!("log{}{}", prefix.transpose()?.unwrap_or_default(), level.unwrap_or_default())
         }
         Action::Site(name) => return Err(format!("found site {name}: nft knows no sites")),
+        Action::Queue => "queue".to_owned(),
+        Action::Other { target, .. } => {
+            return Err(format!("found {target:?}, which is not written for nft"));
+        }
     };
     if let Some(comment) = &rule.comment {
         // A remark for people: what nft cannot quote is written in other letters.

@@ -1,8 +1,7 @@
 //! Takes the chains apart into one list.
 //!
-//! For: jump, goto, return and policies; the check of marks that a rule sets and a later one
-//! tests; the limit on growth.
-//! Not for: single conditions (`lower`).
+//! For: jump, goto, return and policies; the questions of rules on the way (`resolve`); the limit
+//! on growth. Not for: single conditions (`lower`).
 //!
 //! A chain is walked with the conjunctions under which packets get there (its *paths*, which
 //! exclude each other):
@@ -29,16 +28,21 @@ use super::{Effect, NormalForm, NormalRule, Options};
 use crate::classify::SETS;
 use crate::error::RulesError;
 use crate::layout::{Layout, PlacesAre};
-use crate::model::{Action, ChainId, Origin, Rule, RuleId, Ruleset, Side, Test, Verdict};
+use crate::model::{Action, ChainId, RuleId, Ruleset, Side, Verdict};
 use crate::packet::Family;
 use crate::ranges::Ranges;
+use crate::resolve::{Guard, Guards};
 
 /// How many ranges, and how many steps, go with one allowed entry.
 const RANGES_PER_ENTRY: usize = 16;
 const STEPS_PER_ENTRY: usize = 64;
 
-/// How many pairs of setting and testing a mark are looked at one by one.
-const MARK_PAIRS_LIMIT: usize = 1 << 22;
+/// The packets that get to a rule: conditions, and questions that were answered on the way.
+#[derive(Clone)]
+struct Path {
+    conditions: Conjunction,
+    guards: Guards,
+}
 
 pub(super) fn flatten(
     ruleset: &Ruleset,
@@ -55,19 +59,22 @@ pub(super) fn flatten(
         starts: Vec::new(),
         ranges: 0,
         steps: 0,
-        marks: Vec::new(),
-        mark_pairs: 0,
+        visits: 0,
     };
     let mut policy = Verdict::Continue;
     let entry_rules = ruleset.chain(ruleset.entry()).rules.len();
     if concerned {
-        flattening.chain(ruleset.entry(), vec![Conjunction::always()], true)?;
+        flattening.chain(
+            ruleset.entry(),
+            vec![Path { conditions: Conjunction::always(), guards: None }],
+            true,
+        )?;
         if let Some(of_entry) = &ruleset.chain(ruleset.entry()).policy {
             policy = of_entry.clone();
         }
     }
     let FlattenState { lowering, mut entries, mut starts, .. } = flattening;
-    let RuleLowering { mut domain, interfaces, bits, places, .. } = lowering;
+    let RuleLowering { mut domain, interfaces, bits, places, questions, .. } = lowering;
     if bits.len() > usize::from(SETS) {
         let at = &ruleset.chain(ruleset.entry()).origin;
         let message = format!(
@@ -94,6 +101,7 @@ pub(super) fn flatten(
         interfaces,
         bits,
         places,
+        questions: questions.map(|questions| Box::new(questions.into_owned())),
         layout,
     })
 }
@@ -120,9 +128,8 @@ struct FlattenState<'r> {
     starts: Vec<u32>,
     ranges: usize,
     steps: usize,
-    /// The rules that set bits of the mark so far, with their conditions.
-    marks: Vec<(Conjunction, u32, Origin)>,
-    mark_pairs: usize,
+    /// How many rules with questions were visited.
+    visits: u32,
 }
 
 impl FlattenState<'_> {
@@ -130,7 +137,7 @@ impl FlattenState<'_> {
     fn chain(
         &mut self,
         id: ChainId,
-        mut paths: Vec<Conjunction>,
+        mut paths: Vec<Path>,
         is_entry: bool,
     ) -> Result<(), RulesError> {
         let ruleset = self.lowering.ruleset;
@@ -139,9 +146,9 @@ impl FlattenState<'_> {
             if is_entry {
                 self.starts.push(self.entries.len() as u32);
             }
-            self.check_mark(rule, &paths)?;
-            let own = self.lowering.rule(rule, |_| true);
-            let matched = self.both(&paths, &own, id)?;
+            let own = self.lowering.rule(rule);
+            let guard = self.guard(rule_id);
+            let matched = self.both(&paths, &own, guard, id)?;
             if matched.is_empty() {
                 continue;
             }
@@ -150,11 +157,6 @@ impl FlattenState<'_> {
                 continue;
             }
             if rule.action.is_noted() {
-                if let Action::SetMark { value, mask } = rule.action {
-                    let bits = value | mask;
-                    let set = matched.iter().map(|one| (one.clone(), bits, rule.origin.clone()));
-                    self.marks.extend(set);
-                }
                 self.push(matched, &Effect::Note, rule_id, id)?;
                 continue;
             }
@@ -165,9 +167,9 @@ impl FlattenState<'_> {
                 Action::Jump(target) => self.chain(target, matched, false)?,
                 Action::Goto(target) => {
                     self.chain(target, matched.clone(), false)?;
-                    self.leave(&mut paths, &own, matched, rule_id, id, is_entry)?;
+                    self.leave(&mut paths, &own, matched, (rule_id, guard), id, is_entry)?;
                 }
-                _ => self.leave(&mut paths, &own, matched, rule_id, id, is_entry)?,
+                _ => self.leave(&mut paths, &own, matched, (rule_id, guard), id, is_entry)?,
             }
             if paths.is_empty() {
                 return Ok(());
@@ -176,26 +178,40 @@ impl FlattenState<'_> {
         Ok(())
     }
 
+    /// That the questions of a rule hold, at a visit of its own; `None` for a rule without.
+    fn guard(&mut self, rule: RuleId) -> Option<Guard> {
+        let asks = self.lowering.questions.as_ref().is_some_and(|questions| questions.asks(rule));
+        let guard = asks.then_some(Guard { visit: self.visits, rule, holds: true });
+        self.visits += u32::from(asks);
+        guard
+    }
+
     /// The packets that match a path and one of a rule's conjunctions.
     fn both(
         &mut self,
-        paths: &[Conjunction],
+        paths: &[Path],
         own: &[Conjunction],
+        guard: Option<Guard>,
         chain: ChainId,
-    ) -> Result<Vec<Conjunction>, RulesError> {
+    ) -> Result<Vec<Path>, RulesError> {
         self.steps += paths.len() * own.len() + 1;
         self.check_limit(chain)?;
         let pairs = paths.iter().flat_map(|path| own.iter().map(move |one| (path, one)));
-        Ok(pairs.filter_map(|(path, one)| path.intersect(one)).collect())
+        let both = |(path, one): (&Path, &Conjunction)| {
+            let conditions = path.conditions.intersect(one)?;
+            Some(Path { conditions, guards: guarded(&path.guards, guard) })
+        };
+        Ok(pairs.filter_map(both).collect())
     }
 
-    /// The packets that matched `own` are done with this chain.
+    /// The packets that matched `own`, and for which the rule's questions hold, are done with this
+    /// chain.
     fn leave(
         &mut self,
-        paths: &mut Vec<Conjunction>,
+        paths: &mut Vec<Path>,
         own: &[Conjunction],
-        matched: Vec<Conjunction>,
-        rule: RuleId,
+        matched: Vec<Path>,
+        (rule, guard): (RuleId, Option<Guard>),
         chain: ChainId,
         is_entry: bool,
     ) -> Result<(), RulesError> {
@@ -204,31 +220,42 @@ impl FlattenState<'_> {
         }
         for one in own {
             let mut rest = Vec::new();
-            for path in paths.iter() {
-                rest.extend(path.subtract(one, &self.lowering.domain));
-                self.steps += 1 + path.range_count() + one.range_count();
+            for Path { conditions, guards } in paths.iter() {
+                let pieces = conditions.subtract(one, &self.lowering.domain).into_iter();
+                rest.extend(pieces.map(|conditions| Path { conditions, guards: guards.clone() }));
+                self.steps += 1 + conditions.range_count() + one.range_count();
             }
-            self.steps += rest.iter().map(Conjunction::range_count).sum::<usize>();
+            self.steps += rest.iter().map(|path| path.conditions.range_count()).sum::<usize>();
             *paths = rest;
             self.check_limit(chain)?;
+        }
+        // Those for which a question fails go on: their last guard is this rule's.
+        let opposite = |Path { conditions, guards }: Path| {
+            let mut guards = guards?.to_vec();
+            guards.last_mut()?.holds = false;
+            Some(Path { conditions, guards: Some(guards.into()) })
+        };
+        if guard.is_some() {
+            paths.extend(matched.into_iter().filter_map(opposite));
         }
         Ok(())
     }
 
     fn push(
         &mut self,
-        matched: Vec<Conjunction>,
+        matched: Vec<Path>,
         effect: &Effect,
         rule: RuleId,
         chain: ChainId,
     ) -> Result<(), RulesError> {
-        for mut conditions in matched {
+        for Path { mut conditions, guards } in matched {
             if self.options.fold_places {
                 let Some(folded) = self.lowering.folded(conditions) else { continue };
                 conditions = folded;
             }
             self.ranges += conditions.range_count();
-            self.entries.push(NormalRule { conditions, effect: effect.clone(), rule });
+            self.steps += guards.as_ref().map_or(0, |guards| guards.len());
+            self.entries.push(NormalRule { conditions, guards, effect: effect.clone(), rule });
         }
         self.check_limit(chain)
     }
@@ -249,32 +276,10 @@ impl FlattenState<'_> {
         );
         Err(RulesError::one(&chain.origin.file, chain.origin.line, 0, message))
     }
+}
 
-    /// Refuses a test of mark bits that an earlier rule may have changed for the same packet.
-    fn check_mark(&mut self, rule: &Rule, paths: &[Conjunction]) -> Result<(), RulesError> {
-        let tested = rule.conditions.iter().fold(0, |bits, condition| match condition.test {
-            Test::Mark { mask, .. } => bits | mask,
-            _ => bits,
-        });
-        if tested == 0 || self.marks.iter().all(|(_, bits, _)| bits & tested == 0) {
-            return Ok(());
-        }
-        // The rule without its test of the mark: the packets that would be asked.
-        let asked = self.lowering.rule(rule, |test| !matches!(test, Test::Mark { .. }));
-        for one in paths.iter().flat_map(|path| asked.iter().filter_map(|a| a.intersect(path))) {
-            for (setter, bits, at) in &self.marks {
-                self.mark_pairs += 1;
-                let meets = self.mark_pairs > MARK_PAIRS_LIMIT || setter.overlaps(&one);
-                if bits & tested != 0 && meets {
-                    let message = format!(
-                        "found a test of the mark that the rule at {at} sets: allowed is a test \
-                         of bits that no earlier rule sets"
-                    );
-                    let place = &rule.origin;
-                    return Err(RulesError::one(&place.file, place.line, 0, message));
-                }
-            }
-        }
-        Ok(())
-    }
+/// One guard more.
+fn guarded(guards: &Guards, guard: Option<Guard>) -> Guards {
+    let Some(guard) = guard else { return guards.clone() };
+    Some(guards.as_deref().unwrap_or_default().iter().copied().chain([guard]).collect())
 }

@@ -19,6 +19,7 @@ use crate::error::{Problems, RulesError};
 use crate::model::{Condition, IcmpMatch, Origin, Rule, Ruleset, Side, Test, ranges_of_addresses};
 use crate::packet::{Family, PORT_PROTOCOLS};
 use crate::ranges::Ranges;
+use crate::resolve::Questions;
 
 /// How many ranges one test of a mark may become; above that it is a bit.
 const MARK_RANGES_LIMIT: u64 = 16;
@@ -32,6 +33,8 @@ pub(super) struct RuleLowering<'r> {
     set_numbers: HashMap<(Side, &'r str), u16>,
     mark_numbers: HashMap<(u32, u32), u16>,
     pub(super) places: Cow<'r, [PlaceTable; 2]>,
+    /// What is answered behind the classifier.
+    pub(super) questions: Option<Cow<'r, Questions>>,
     port_protocols: Ranges,
 }
 
@@ -61,13 +64,16 @@ impl<'r> RuleLowering<'r> {
             set_numbers: HashMap::new(),
             mark_numbers: HashMap::new(),
             places: Cow::Owned(places),
+            questions: Questions::of(ruleset).map(Cow::Owned),
             port_protocols: port_protocols(),
         };
         for rule in ruleset.rules() {
             for condition in &rule.conditions {
                 match &condition.test {
                     Test::Set(side, name) => lowering.number_set(*side, name, &rule.origin)?,
-                    Test::Mark { value, mask } if mark_ranges(*value, *mask).is_none() => {
+                    test @ Test::Mark { value, mask }
+                        if !lowering.is_question(test) && mark_ranges(*value, *mask).is_none() =>
+                    {
                         lowering.number_mark(*value, *mask, &rule.origin)?;
                     }
                     _ => {}
@@ -98,6 +104,7 @@ impl<'r> RuleLowering<'r> {
             set_numbers,
             mark_numbers,
             places: Cow::Borrowed(&form.places),
+            questions: form.questions.as_deref().map(Cow::Borrowed),
             port_protocols: port_protocols(),
         }
     }
@@ -109,6 +116,7 @@ impl<'r> RuleLowering<'r> {
             Test::Place(predicate) => {
                 self.places[predicate.side.index()].knows(&predicate.to_string())
             }
+            test if self.is_question(test) => false,
             Test::Mark { value, mask } => {
                 mark_ranges(*value, *mask).is_some()
                     || self.mark_numbers.contains_key(&(*value, *mask))
@@ -118,6 +126,10 @@ impl<'r> RuleLowering<'r> {
             }
             _ => true,
         })
+    }
+
+    fn is_question(&self, test: &Test) -> bool {
+        self.questions.as_ref().map_or(test.is_question(), |questions| questions.has(test))
     }
 
     fn number_set(&mut self, side: Side, name: &'r str, at: &Origin) -> Result<(), RulesError> {
@@ -165,10 +177,11 @@ impl<'r> RuleLowering<'r> {
         Some(conditions)
     }
 
-    /// The conjunctions of a rule's conditions; those that `keep` refuses are left out.
-    pub(super) fn rule(&self, rule: &Rule, keep: impl Fn(&Test) -> bool) -> Vec<Conjunction> {
+    /// The conjunctions of a rule's conditions, without its questions.
+    pub(super) fn rule(&self, rule: &Rule) -> Vec<Conjunction> {
         let mut boxes = vec![Conjunction::always()];
-        for condition in rule.conditions.iter().filter(|condition| keep(&condition.test)) {
+        let is_field = |condition: &&Condition| !self.is_question(&condition.test);
+        for condition in rule.conditions.iter().filter(is_field) {
             let either = self.condition(condition);
             let mut next = Vec::with_capacity(boxes.len() * either.len());
             for one in &boxes {
@@ -238,7 +251,11 @@ impl<'r> RuleLowering<'r> {
                 Some(ranges) => (Field::Mark, ranges),
                 None => (Field::Bit(self.mark_numbers[&(*value, *mask)]), Ranges::single(1, 1)),
             },
-            Test::EitherPort(_) => return Vec::new(),
+            // Answered elsewhere.
+            Test::EitherPort(_)
+            | Test::MaskedAddress { .. }
+            | Test::Detail(_)
+            | Test::Uncertain(_) => return Vec::new(),
         };
         self.and(guarded, field, &ranges, negated).into_iter().collect()
     }

@@ -17,6 +17,8 @@
 //! classes of addresses (see [`PlaceTable`]), unless a rule's own prefix leaves few addresses of
 //! the place: then it asks for those alone; interfaces are numbers of [`InterfaceTable`].
 //!
+//! What has no field is a question (`resolve`): the entry has guards, and never ends the search.
+//!
 //! Invariants: the first `Decide` or `Policy` rule whose conditions hold gives the verdict, and the
 //! `Note` and `Pass` rules before it are those that match: exactly as [`crate::naive::evaluate`]
 //! finds them. A packet meets at most one of the entries that one call of one rule became. No
@@ -35,6 +37,7 @@ mod normal_tests;
 mod places;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 pub use conjunction::{Conjunction, Domain, Field};
 pub use interfaces::InterfaceTable;
@@ -48,6 +51,8 @@ use crate::naive::{Outcome, Sets};
 use crate::packet::{Family, Packet, address_number};
 use crate::packets::BATCH;
 use crate::ranges::Ranges;
+pub use crate::resolve::Guard;
+use crate::resolve::{Questions, Resolver};
 
 /// How a ruleset is flattened.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +91,8 @@ pub enum Effect {
 pub struct NormalRule {
     /// The conditions; without any, it always applies.
     pub conditions: Conjunction,
+    /// The rules on the way whose questions must be answered, too.
+    pub guards: Option<Arc<[Guard]>>,
     /// The effect.
     pub effect: Effect,
     /// The rule it comes from.
@@ -134,6 +141,8 @@ pub struct NormalForm {
     pub bits: Vec<Bit>,
     /// The places of source and destination addresses.
     pub places: [PlaceTable; 2],
+    /// What is answered behind the classifier; `None` where everything is in fields.
+    pub(crate) questions: Option<Box<Questions>>,
     /// Which word of a packet has what.
     pub(crate) layout: Layout,
 }
@@ -143,9 +152,8 @@ impl NormalForm {
     ///
     /// # Errors
     ///
-    /// When a mark is tested that an earlier rule sets, a place cannot be resolved, a mark's mask
-    /// has too many gaps, more live sets and marks with gaps are asked for than a packet has room
-    /// for, or the result would exceed the limit; each names its line or chain.
+    /// When a place cannot be resolved, more live sets and marks with gaps are asked for than a
+    /// packet has room for, or the result would exceed the limit; each names its line or chain.
     pub fn build(
         ruleset: &Ruleset,
         family: Family,
@@ -160,7 +168,7 @@ impl NormalForm {
     /// no rule of this form asks for, since what is numbered then is another thing.
     pub fn lower(&self, ruleset: &Ruleset, rule: &Rule) -> Option<Vec<Conjunction>> {
         let lowering = RuleLowering::again(ruleset, self);
-        lowering.knows(rule).then(|| lowering.rule(rule, |_| true))
+        lowering.knows(rule).then(|| lowering.rule(rule))
     }
 
     /// The numbers of a packet in every field of this normal form.
@@ -244,14 +252,41 @@ impl NormalForm {
     }
 
     /// Scans the entries in order.
-    pub fn evaluate(&self, key: &Key) -> Outcome {
+    pub fn evaluate(&self, packet: &Packet<'_>, sets: &dyn Sets) -> Outcome {
+        self.evaluate_key(&self.key(packet, sets), packet)
+    }
+
+    /// Scans the entries in order for a packet of these numbers, of which only the questions of
+    /// rules are asked.
+    pub(crate) fn evaluate_key(&self, key: &Key, packet: &Packet<'_>) -> Outcome {
+        let matched = self.rules.iter().filter(|entry| key.meets(&entry.conditions));
+        self.outcome(matched, packet)
+    }
+
+    /// The outcome of a packet that matched these entries, and no other one before the first that
+    /// decides.
+    pub(crate) fn outcome<'f>(
+        &'f self,
+        matched: impl Iterator<Item = &'f NormalRule>,
+        packet: &Packet<'_>,
+    ) -> Outcome {
+        if let Some(questions) = &self.questions {
+            let mut resolver = Resolver::new(questions, packet);
+            for entry in matched {
+                if resolver.entry(entry.rule, &entry.effect, &entry.guards) {
+                    break;
+                }
+            }
+            return resolver.finish(&self.policy);
+        }
         let mut outcome = Outcome {
             verdict: self.policy.clone(),
             rule: None,
             matched: Vec::new(),
             passed: Vec::new(),
+            possible: Vec::new(),
         };
-        for entry in self.rules.iter().filter(|entry| key.meets(&entry.conditions)) {
+        for entry in matched {
             match &entry.effect {
                 Effect::Decide(verdict) => {
                     (outcome.verdict, outcome.rule) = (verdict.clone(), Some(entry.rule));

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::lex::{Kind, Token, split};
 use crate::error::{Problems, RulesError};
 use crate::model::{
-    Action, AddressItem, ChainId, Counters, Rule, Ruleset, RulesetBuilder, Verdict,
+    Action, AddressItem, ChainId, Changes, Counters, Hook, Rule, Ruleset, RulesetBuilder, Verdict,
 };
 use crate::names::parse_number;
 use crate::packet::Family;
@@ -229,12 +229,12 @@ impl<'t> Parser<'t> {
     fn chain(&mut self, line: u32) -> Step<()> {
         let name = self.name("a chain's name")?;
         let header = self.chain_header();
-        let (policy, counters) = match header {
+        let (policy, counters, hook) = match header {
             Ok(parts) => parts,
             Err(Skip) => {
                 // The rules are still worth reading, for their own mistakes.
                 self.skip_line();
-                (None, None)
+                (None, None, None)
             }
         };
         let chain = match self.builder.declare_chain(&name.text, policy, counters, line) {
@@ -244,11 +244,14 @@ impl<'t> Parser<'t> {
                 self.builder.chain_id(&name.text, line)
             }
         };
+        if let Some(hook) = hook {
+            self.builder.set_hook(chain, hook);
+        }
         self.rules(chain, &name)
     }
 
-    /// `[ policy verdict ] [ counters ] {` and the end of the line.
-    fn chain_header(&mut self) -> Step<(Option<Verdict>, Option<Counters>)> {
+    /// `[ policy verdict ] [ hook name ] [ counters ] {` and the end of the line.
+    fn chain_header(&mut self) -> Step<(Option<Verdict>, Option<Counters>, Option<Hook>)> {
         let mut policy = None;
         if self.takes("policy") {
             const ALLOWED: &str = "accept, drop, reject or continue";
@@ -261,12 +264,22 @@ impl<'t> Parser<'t> {
                 _ => return self.refuse_token(&token, ALLOWED),
             });
         }
+        let mut hook = None;
+        if self.takes("hook") {
+            const ALLOWED: &str =
+                "ingress, prerouting, input, forward, output, postrouting or egress";
+            let token = self.word(ALLOWED)?;
+            hook = Hook::named(&token.text);
+            if hook.is_none() {
+                return self.refuse_token(&token, ALLOWED);
+            }
+        }
         let counters = self.counters()?;
         if !self.takes("{") {
             return self.refuse("policy or {");
         }
         self.line_end()?;
-        Ok((policy, counters))
+        Ok((policy, counters, hook))
     }
 
     fn rules(&mut self, chain: ChainId, name: &Token<'_>) -> Step<()> {
@@ -341,6 +354,18 @@ impl<'t> Parser<'t> {
             "drop" => Action::Drop,
             "return" => Action::Return,
             "continue" => Action::Continue,
+            "queue" => Action::Queue,
+            "also" => {
+                let mut changes = Changes::Nothing;
+                if self.takes("changes") {
+                    self.demand("mark")?;
+                    changes = Changes::Mark;
+                }
+                if self.peek().kind != Kind::Quoted {
+                    return self.refuse("a target in double quotes");
+                }
+                Action::Other { target: Arc::from(&*self.next().text), changes }
+            }
             "reject" => Action::Reject { with: self.reject_with()? },
             "site" => Action::Site(self.shared_name("a site's name")?),
             "log" => self.log()?,

@@ -7,22 +7,24 @@
 //! Concurrency: pure. Cost: linear.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use whered_ip::Prefix;
 
 use super::lex::{Kind, Token};
 use super::parse::{Parser, Step};
 use crate::model::{
-    AddressItem, Comparison, Condition, IcmpMatch, InterfacePattern, Point, Predicate, Side,
-    Subject, Test,
+    AddressItem, Comparison, Condition, Detail, DetailTest, IcmpMatch, InterfacePattern, Point,
+    Predicate, Side, Subject, Test, Uncertain,
 };
 use crate::names;
 use crate::packet::State;
+use crate::ranges::Ranges;
 
 /// The words that may begin a condition or end a rule, for error messages.
 const ALLOWED: &str = "a condition (not, src, dst, src.FIELD, dst.FIELD, distance, family, proto, \
-    sport, dport, port, icmp, icmpv6, flags, in, out, state, dscp, mark) or an action (accept, \
-    drop, reject, site, jump, goto, return, log, set-mark, continue)";
+    sport, dport, port, icmp, icmpv6, flags, in, out, state, dscp, mark, masked, with, maybe) or an \
+    action (accept, drop, reject, site, jump, goto, return, log, set-mark, continue, queue, also)";
 
 impl<'t> Parser<'t> {
     pub(super) fn condition(&mut self) -> Step<Condition> {
@@ -52,6 +54,16 @@ impl<'t> Parser<'t> {
                 Test::Mark { value, mask }
             }
             "distance" => self.distance()?,
+            "masked" => self.masked_address()?,
+            "with" => Test::Detail(self.detail()?),
+            "maybe" => {
+                let kind = self.name("a kind of test, as limit")?;
+                if self.peek().kind != Kind::Quoted {
+                    return self.refuse("a test in double quotes");
+                }
+                let text = Arc::from(&*self.next().text);
+                Test::Uncertain(Uncertain { kind: Arc::from(&*kind.text), text })
+            }
             text => match (text.strip_prefix("src."), text.strip_prefix("dst.")) {
                 (Some(path), _) if !path.is_empty() => {
                     return self.field(Side::Source, path, negated);
@@ -110,6 +122,66 @@ impl<'t> Parser<'t> {
                 self.problems.push(token.line, token.column, message);
                 Err(super::parse::Skip)
             }
+        }
+    }
+
+    /// `src 10.0.0.5 255.0.0.255`: side, bits, mask.
+    fn masked_address(&mut self) -> Step<Test> {
+        const ALLOWED: &str = "src or dst";
+        let token = self.word(ALLOWED)?;
+        let side = match &*token.text {
+            "src" => Side::Source,
+            "dst" => Side::Destination,
+            _ => return self.refuse_token(&token, ALLOWED),
+        };
+        const ADDRESS: &str = "an address, and a mask of its family written as one";
+        let mut parts = Vec::new();
+        for _ in 0..2 {
+            let token = self.word(ADDRESS)?;
+            let Ok(address) = token.text.parse::<IpAddr>() else {
+                return self.refuse_token(&token, ADDRESS);
+            };
+            if parts.iter().any(|first: &IpAddr| first.is_ipv4() != address.is_ipv4()) {
+                return self.refuse_token(&token, ADDRESS);
+            }
+            parts.push(address);
+        }
+        Ok(Test::MaskedAddress { side, value: parts[0], mask: parts[1] })
+    }
+
+    /// `ttl {1-9 64}`, or with a mask `connection-mark 0x1/0xff`.
+    fn detail(&mut self) -> Step<DetailTest> {
+        const ALLOWED: &str = "a detail's name in lower case, as ttl";
+        let token = self.word(ALLOWED)?;
+        let Some(detail) = Detail::named(&token.text) else {
+            return self.refuse_token(&token, ALLOWED);
+        };
+        let items = self.list(|parser| parser.detail_value(&detail))?;
+        let masks: Vec<u64> = items.iter().map(|(_, mask)| *mask).collect();
+        if masks.iter().any(|mask| *mask != masks[0]) {
+            return self.refuse_token(&token, "one mask for all values");
+        }
+        let ranges = items.into_iter().map(|((first, last), _)| (first.into(), last.into()));
+        Ok(DetailTest { detail, mask: masks[0], ranges: Ranges::new(ranges.collect()) })
+    }
+
+    /// `n`, `n-m` or `n/mask`.
+    fn detail_value(&mut self, detail: &Detail) -> Step<((u64, u64), u64)> {
+        const ALLOWED: &str = "a number, a range, a number with a mask, or a name of this detail";
+        let token = self.word(ALLOWED)?;
+        let text = &*token.text;
+        let (values, mask) = match text.split_once('/') {
+            Some((values, mask)) => (values, Detail::parse_plain(mask)),
+            None => (text, Some(u64::MAX)),
+        };
+        let whole = detail.parse(values).map(|value| (value, value));
+        let ends = || {
+            let (first, last) = values.split_once('-')?;
+            detail.parse(first).zip(detail.parse(last)).filter(|(first, last)| first <= last)
+        };
+        match (whole.or_else(ends), mask) {
+            (Some(values), Some(mask)) => Ok((values, mask)),
+            _ => self.refuse_token(&token, ALLOWED),
         }
     }
 

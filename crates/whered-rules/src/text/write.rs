@@ -10,7 +10,8 @@ use std::fmt::{self, Display, Write};
 
 use super::lex::is_word;
 use crate::model::{
-    Action, Condition, Counters, IcmpMatch, InterfacePattern, Rule, Ruleset, Side, Test,
+    Action, Changes, Condition, Counters, Detail, IcmpMatch, InterfacePattern, Rule, Ruleset, Side,
+    Test, Uncertain,
 };
 use crate::names;
 
@@ -59,10 +60,18 @@ fn write_all(ruleset: &Ruleset, out: &mut String) -> fmt::Result {
             }
         }
     }
+    let asks_address_types = ruleset.rules.iter().flat_map(|rule| &rule.conditions).any(|one| {
+        matches!(&one.test, Test::Detail(test)
+            if [Detail::SOURCE_TYPE, Detail::DESTINATION_TYPE].contains(&test.detail.name()))
+    });
     for chain in &ruleset.chains {
         write!(out, "chain {}", Name(&chain.name))?;
         if let Some(policy) = &chain.policy {
             write!(out, " policy {policy}")?;
+        }
+        // Nothing else depends on it.
+        if let Some(hook) = chain.hook.filter(|_| asks_address_types) {
+            write!(out, " hook {hook}")?;
         }
         if let Some(counters) = chain.counters {
             write!(out, " {}", CounterText(counters))?;
@@ -106,6 +115,11 @@ fn write_rule(ruleset: &Ruleset, rule: &Rule, out: &mut String) -> fmt::Result {
         }
         Action::SetMark { value, mask } => write!(out, "set-mark {value:#x}/{mask:#x}")?,
         Action::Continue => out.push_str("continue"),
+        Action::Queue => out.push_str("queue"),
+        Action::Other { target, changes } => {
+            let changes = if *changes == Changes::Mark { "changes mark " } else { "" };
+            write!(out, "also {changes}{}", QuotedText(target))?;
+        }
     }
     if let Some(comment) = &rule.comment {
         write!(out, " comment {}", QuotedText(comment))?;
@@ -153,6 +167,13 @@ fn write_condition(condition: &Condition, out: &mut String) -> fmt::Result {
         }
         Test::Dscp(list) => write!(out, "dscp {}", List(&spans(list))),
         Test::Mark { value, mask } => write!(out, "mark {value:#x}/{mask:#x}"),
+        Test::MaskedAddress { side, value, mask } => {
+            write!(out, "masked {} {value} {mask}", side.name())
+        }
+        Test::Detail(test) => write!(out, "with {test}"),
+        Test::Uncertain(Uncertain { kind, text }) => {
+            write!(out, "maybe {} {}", Name(kind), QuotedText(text))
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use whered_capture::{Capture, Format, Interface, PacketRecord};
-use whered_rules::{Packet, State};
+use whered_rules::{Detail, Packet, State};
 
 use super::load::shown;
 use super::packets::{Item, Lines, PacketSource, Record};
@@ -28,6 +28,7 @@ use crate::unpack::{Stream, unpacked};
 
 /// How many bytes decide what a source is.
 const HEAD_BYTES: usize = 64 << 10;
+const TCP: u8 = 6;
 
 /// A source, and what a progress bar wants to know.
 pub(super) struct PacketInput {
@@ -37,8 +38,8 @@ pub(super) struct PacketInput {
 }
 
 /// Opens a file, or standard input for `-`. Packets of captures have the given state where theirs
-/// is not told.
-pub(super) fn open(path: &Path, state: State) -> Result<PacketInput, Failure> {
+/// is not told, and details where rules ask for such.
+pub(super) fn open(path: &Path, state: State, has_details: bool) -> Result<PacketInput, Failure> {
     let name = shown(path);
     let fail = |error: io::Error| Failure::Message(format!("{name}: {error}"));
     let (stream, size_bytes): (Stream, _) = if path == Path::new("-") {
@@ -59,7 +60,12 @@ pub(super) fn open(path: &Path, state: State) -> Result<PacketInput, Failure> {
         Some(Format::Pcap | Format::PcapNg | Format::ZeekTsv | Format::ZeekJson) => {
             let capture = Capture::new(whole)
                 .map_err(|error| Failure::Message(format!("{name}: {error}")))?;
-            Box::new(CaptureSource { name, capture, state, names: Vec::new(), later_fragments: 0 })
+            let details = has_details.then(Names::new);
+            let names = Vec::new();
+            let (later_fragments, cut_heads) = (0, 0);
+            let source =
+                CaptureSource { name, capture, state, names, details, later_fragments, cut_heads };
+            Box::new(source)
         }
         Some(Format::Csv | Format::Lines) | None if is_text => Box::new(Lines::new(name, whole)),
         _ => {
@@ -99,7 +105,32 @@ struct CaptureSource {
     state: State,
     /// The names of interfaces by their numbers, so that packets share them.
     names: Vec<Option<Arc<str>>>,
+    /// The names of details, where rules ask for any.
+    details: Option<Names>,
     later_fragments: u64,
+    /// First fragments that end before the flags of TCP.
+    cut_heads: u64,
+}
+
+/// The details that packets of captures have.
+struct Names {
+    ttl: Detail,
+    length: Detail,
+    fragment: Detail,
+}
+
+impl Names {
+    fn new() -> Names {
+        let named = |name| Detail::named(name).expect("details here have good names");
+        Names { ttl: named("ttl"), length: named("length"), fragment: named("fragment") }
+    }
+
+    fn of(&self, found: &PacketRecord) -> Vec<(Detail, u64)> {
+        let ttl = found.ttl.map(|ttl| (self.ttl.clone(), ttl.into()));
+        let length = found.length.map(|length| (self.length.clone(), length.into()));
+        let fragment = (self.fragment.clone(), found.is_later_fragment.into());
+        ttl.into_iter().chain(length).chain([fragment]).collect()
+    }
 }
 
 impl CaptureSource {
@@ -118,6 +149,11 @@ impl CaptureSource {
 
     fn record(&mut self, found: &PacketRecord) -> Record {
         self.later_fragments += u64::from(found.is_later_fragment);
+        let is_cut = found.protocol == TCP
+            && found.length.is_some()
+            && found.source_port.is_some()
+            && found.tcp_flags.is_none();
+        self.cut_heads += u64::from(is_cut);
         let told = found.state.and_then(|state| State::from_name(state.name()));
         let packet = Packet {
             source: found.source,
@@ -133,7 +169,8 @@ impl CaptureSource {
             ..Packet::default()
         };
         let (input, output) = (self.interface(found.input), self.interface(found.output));
-        Record { number: found.number, packet, input, output, bytes: found.bytes }
+        let details = self.details.as_ref().map_or_else(Vec::new, |names| names.of(found));
+        Record { number: found.number, packet, input, output, details, bytes: found.bytes }
     }
 }
 
@@ -159,6 +196,12 @@ impl PacketSource for CaptureSource {
             remarks.push(format!(
                 "{}: {} later fragments, which have no ports, are taken as of port 0",
                 self.name, self.later_fragments
+            ));
+        }
+        if self.cut_heads > 0 {
+            remarks.push(format!(
+                "{}: {} first fragments end before the TCP flags, which are taken as none",
+                self.name, self.cut_heads
             ));
         }
         remarks

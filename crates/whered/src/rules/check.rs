@@ -46,6 +46,7 @@ fn one(
     if let Err(failed) = load::refuse_places(&ruleset, places) {
         return Ok(failed);
     }
+    load::tell_open(&ruleset);
     let report = match check(&ruleset, places, Effort::default()) {
         Ok(report) => report,
         Err(error) => return told(error.into()),

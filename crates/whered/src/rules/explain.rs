@@ -4,7 +4,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use whered_rules::naive::walk;
+use whered_rules::naive::{RuleAnswer, walk};
 use whered_rules::{Packet, text};
 
 use super::load::{self, FileSets, Options};
@@ -15,6 +15,7 @@ use crate::outcome::{Failure, Outcome};
 /// Prints the verdict and who gave it, then every rule that was asked before, in order.
 pub(crate) fn run(arguments: &RulesExplainArguments) -> Result<Outcome, Failure> {
     let packet = packet_of(arguments);
+    let packet = Packet { details: &arguments.with, ..packet };
     if packet.source.is_ipv4() != packet.destination.is_ipv4() {
         let found = packet.destination;
         let message = format!("found --dst {found}: allowed is an address of the source's family");
@@ -32,24 +33,27 @@ pub(crate) fn run(arguments: &RulesExplainArguments) -> Result<Outcome, Failure>
     let places = Places::new(&ruleset);
     let mut asked = Vec::new();
     let outcome =
-        walk(&ruleset, &packet, &FileSets(&file_places), &mut |id, unmet| asked.push((id, unmet)));
+        walk(&ruleset, &packet, &FileSets(&file_places), &mut |id, how| asked.push((id, how)));
     let mut out = BufWriter::new(io::stdout().lock());
     let rule_text = |id| text::rule_text(&ruleset, ruleset.rule(id));
-    write!(out, "{} {}", outcome.verdict, places.decider(&packet, &outcome))?;
-    match outcome.rule {
+    write!(out, "{}", places.verdict_text(&packet, &outcome))?;
+    let decided_by = outcome.rule.filter(|_| outcome.possible.is_empty());
+    match decided_by {
         Some(id) => writeln!(out, ": {}", rule_text(id))?,
         None => writeln!(out)?,
     }
-    for (id, unmet) in asked {
+    for (id, how) in asked {
         let place = places.rule(id);
-        match unmet {
-            Some(number) => {
-                let condition = &ruleset.rule(id).conditions[number];
-                let condition = text::condition_text(condition);
-                writeln!(out, "  {place}: does not hold: {condition}")?;
+        let condition = |number: usize| text::condition_text(&ruleset.rule(id).conditions[number]);
+        match how {
+            RuleAnswer::Unmet(number) => {
+                writeln!(out, "  {place}: does not hold: {}", condition(number))?;
             }
-            None if outcome.rule == Some(id) => {}
-            None => writeln!(out, "  {place}: met on the way: {}", rule_text(id))?,
+            RuleAnswer::Open(number) => {
+                writeln!(out, "  {place}: may hold: {}: {}", condition(number), rule_text(id))?;
+            }
+            RuleAnswer::Met if decided_by == Some(id) => {}
+            RuleAnswer::Met => writeln!(out, "  {place}: met on the way: {}", rule_text(id))?,
         }
     }
     out.flush()?;
@@ -71,5 +75,6 @@ fn packet_of(arguments: &RulesExplainArguments) -> Packet<'_> {
         output: &arguments.output,
         dscp: arguments.dscp,
         mark: arguments.mark,
+        details: &[],
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
-use whered_rules::{Family, Format, State, names};
+use whered_rules::{Detail, Family, Format, State, names};
 
 use crate::cli::parse_address;
 
@@ -33,10 +33,12 @@ pub(crate) struct ReadArguments {
     /// Format of the rules; without it, detected from the first line
     #[arg(long, value_parser = format_parser(Format::readable()), visible_alias = "from")]
     pub(crate) format: Option<Format>,
-    /// Chain that packets enter; without it, the file's own, input, or the first one
+    /// Chain that packets enter, and all that is read of iptables and nft; without it, the file's
+    /// own, input, or the first one
     #[arg(long, value_name = "NAME")]
     pub(crate) chain: Option<String>,
-    /// Table to read; without it, filter for iptables and the only one for nft
+    /// Table to read, also with its family (ip6 filter); without it, filter for iptables, and for
+    /// nft the only one, or the only one that filters
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
     /// Ignore the rules of other iptables tables, although they may change packets
@@ -120,6 +122,10 @@ pub(crate) struct RulesExplainArguments {
     /// Set TCP flags, separated by commas
     #[arg(long, value_name = "FLAG,FLAG", default_value = "", value_parser = parse_flags)]
     pub(crate) flags: u8,
+    /// Another property of the packet, such as ttl=64, length=84, source-mac=00:16:3e:00:00:01 or
+    /// destination-type=local; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_detail)]
+    pub(crate) with: Vec<(Detail, u64)>,
 }
 
 #[derive(Args)]
@@ -129,8 +135,8 @@ pub(crate) struct RulesConvertArguments {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) read: ReadArguments,
-    /// Target format: whered's own, input for `iptables-restore` or `ip6tables-restore` with its sets
-    /// for `ipset restore`, or input for `nft -f`
+    /// Target format: whered's own, input for `iptables-restore` or `ip6tables-restore` with its
+    /// sets for `ipset restore`, or input for `nft -f`
     #[arg(long, value_parser = format_parser(Format::writable()))]
     pub(crate) to: Format,
     /// Address family of iptables and ipset output; without it, the file's own
@@ -155,10 +161,12 @@ pub(crate) struct MatchArguments {
     /// Format of the rules; without it, detected from the first line
     #[arg(long, value_parser = format_parser(Format::readable()))]
     pub(crate) rules_format: Option<Format>,
-    /// Chain that packets enter; without it, the file's own, input, or the first one
+    /// Chain that packets enter, and all that is read of iptables and nft; without it, the file's
+    /// own, input, or the first one
     #[arg(long, value_name = "NAME")]
     pub(crate) chain: Option<String>,
-    /// Table to read; without it, filter for iptables and the only one for nft
+    /// Table to read, also with its family (ip6 filter); without it, filter for iptables, and for
+    /// nft the only one, or the only one that filters
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
     /// Ignore the rules of other iptables tables, although they may change packets
@@ -167,6 +175,10 @@ pub(crate) struct MatchArguments {
     /// Connection state assumed for the packets of a capture
     #[arg(long, value_name = "STATE", default_value = "untracked", value_parser = parse_state)]
     pub(crate) state: State,
+    /// Property assumed for packets that do not have it themselves, such as ttl=64 or
+    /// connection-status=0; repeatable
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_detail)]
+    pub(crate) with: Vec<(Detail, u64)>,
     /// Output format
     #[arg(long, value_enum, default_value_t = MatchFormat::Text)]
     pub(crate) format: MatchFormat,
@@ -238,4 +250,13 @@ fn parse_flags(text: &str) -> Result<u8, String> {
     words.map(names::tcp_flag).try_fold(0, |flags, flag| Some(flags | flag?)).ok_or_else(|| {
         "allowed: fin, syn, rst, psh, ack, urg, ece, cwr, with commas between them".to_owned()
     })
+}
+
+fn parse_detail(text: &str) -> Result<(Detail, u64), String> {
+    let parsed = text.split_once('=').and_then(|(name, value)| {
+        let detail = Detail::named(name)?;
+        let value = detail.parse(value)?;
+        Some((detail, value))
+    });
+    parsed.ok_or_else(|| "allowed: a name and its value, such as ttl=64".to_owned())
 }

@@ -4,7 +4,7 @@
 //!
 //! Cost: a family that iptables' file does not state is found by reading it once or twice.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
@@ -93,7 +93,38 @@ pub(super) fn ruleset(path: &Path, options: Options<'_>) -> Result<Ruleset, Wron
     if let Some(doubt) = doubt {
         complain(&doubt);
     }
+    tell_open(&ruleset);
     Ok(ruleset)
+}
+
+/// Tells what was passed over, and what rules ask that no packet tells.
+pub(super) fn tell_open(ruleset: &Ruleset) {
+    ruleset.remarks().iter().for_each(|remark| complain(remark));
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for rule in ruleset.rules() {
+        let kinds: BTreeSet<&str> = rule
+            .conditions
+            .iter()
+            .filter_map(|condition| match &condition.test {
+                Test::Uncertain(test) => Some(&*test.kind),
+                _ => None,
+            })
+            .collect();
+        kinds.into_iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
+    }
+    if counts.is_empty() {
+        return;
+    }
+    let shown = |(kind, count): (&&str, &usize)| match count {
+        1 => format!("1 rule uses {kind}"),
+        count => format!("{count} rules use {kind}"),
+    };
+    let shown: Vec<String> = counts.iter().map(shown).collect();
+    let file = &ruleset.chain(ruleset.entry()).origin.file;
+    let shown = shown.join(", ");
+    complain(&format!(
+        "{file}: {shown}: no packet tells the answer, so such a verdict may be maybe"
+    ));
 }
 
 /// Reads a ruleset. Its text may have prefixes with bits behind their length, which no rule looks
@@ -183,4 +214,10 @@ pub(super) fn tell_live_sets(ruleset: &Ruleset) {
             complain(&format!("{file}: set {name:?} is live; it is taken as empty"));
         }
     }
+}
+
+/// Whether any rule asks for a detail of packets.
+pub(super) fn needs_details(ruleset: &Ruleset) -> bool {
+    let mut conditions = ruleset.rules().iter().flat_map(|rule| &rule.conditions);
+    conditions.any(|condition| matches!(condition.test, Test::Detail(_)))
 }

@@ -18,7 +18,7 @@
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 
-use whered_rules::{Packet, cases, names};
+use whered_rules::{Detail, Packet, cases, names};
 
 use crate::addresses::skip_line;
 use crate::outcome::{Failure, complain};
@@ -52,6 +52,8 @@ pub(super) struct Record {
     pub(super) packet: Packet<'static>,
     pub(super) input: Option<Arc<str>>,
     pub(super) output: Option<Arc<str>>,
+    /// What else is known of it.
+    pub(super) details: Vec<(Detail, u64)>,
     /// Its bytes, or those of a flow, where they are told.
     pub(super) bytes: Option<u64>,
 }
@@ -59,7 +61,16 @@ pub(super) struct Record {
 impl Record {
     pub(super) fn packet(&self) -> Packet<'_> {
         let [input, output] = [&self.input, &self.output].map(|it| it.as_deref().unwrap_or(""));
-        Packet { input, output, ..self.packet }
+        Packet { input, output, details: &self.details, ..self.packet }
+    }
+
+    /// Adds details that are not known of it.
+    pub(super) fn assume(&mut self, details: &[(Detail, u64)]) {
+        for (detail, value) in details {
+            if self.details.iter().all(|(known, _)| known != detail) {
+                self.details.push((detail.clone(), *value));
+            }
+        }
     }
 }
 
@@ -87,8 +98,15 @@ pub(super) trait PacketSource: Send {
 /// What a line holds.
 enum Layout {
     Words,
-    /// For each cell the column's name, or nothing for one that is left alone.
-    Columns(Vec<Option<&'static str>>),
+    /// For each cell its column, or nothing for one that is left alone.
+    Columns(Vec<Option<Column>>),
+}
+
+/// What a column is about.
+#[derive(PartialEq)]
+enum Column {
+    Field(&'static str),
+    Detail(Detail),
 }
 
 /// Packets as lines of text.
@@ -126,9 +144,10 @@ impl<R: Read> Lines<R> {
     fn header(&self, line: &str) -> Result<Layout, Failure> {
         let named = |cell: &str| {
             let find = |(long, short): &&(&str, &str)| cell == *long || cell == *short;
-            COLUMNS.iter().find(find).map(|(long, _)| *long)
+            let field = COLUMNS.iter().find(find).map(|(long, _)| Column::Field(long));
+            field.or_else(|| Detail::of_column(cell).map(Column::Detail))
         };
-        let columns: Vec<Option<&'static str>> = cells(line).map(named).collect();
+        let columns: Vec<Option<Column>> = cells(line).map(named).collect();
         let wrong = |what: String| {
             let allowed: Vec<&str> = COLUMNS.iter().map(|(long, _)| *long).collect();
             let place = format!("{}:{}", self.name, self.number);
@@ -138,12 +157,17 @@ impl<R: Read> Lines<R> {
             )))
         };
         for wanted in ["source", "destination"] {
-            if !columns.contains(&Some(wanted)) {
+            if !columns.contains(&Some(Column::Field(wanted))) {
                 return wrong(format!("found no column {wanted}"));
             }
         }
-        for (place, name) in columns.iter().enumerate() {
-            if let Some(name) = name.filter(|name| columns[..place].contains(&Some(*name))) {
+        for (place, column) in columns.iter().enumerate() {
+            let name = match column {
+                None => continue,
+                Some(Column::Field(name)) => name,
+                Some(Column::Detail(detail)) => detail.name(),
+            };
+            if columns[..place].contains(column) {
                 return wrong(format!("found the column {name} twice"));
             }
         }
@@ -166,8 +190,8 @@ impl<R: Read> Lines<R> {
         };
         match read {
             Ok(parsed) => {
-                let PacketLine { packet, input, output, bytes } = parsed;
-                Item::Packet(Record { number: self.number, packet, input, output, bytes })
+                let PacketLine { packet, input, output, details, bytes } = parsed;
+                Item::Packet(Record { number: self.number, packet, input, output, details, bytes })
             }
             Err(what) => Item::Wrong(format!("{}:{}: {what}", self.name, self.number)),
         }
@@ -213,6 +237,7 @@ struct PacketLine {
     packet: Packet<'static>,
     input: Option<Arc<str>>,
     output: Option<Arc<str>>,
+    details: Vec<(Detail, u64)>,
     bytes: Option<u64>,
 }
 
@@ -234,26 +259,35 @@ fn of_words(line: &str) -> Result<PacketLine, String> {
     checked(PacketLine { packet, ..PacketLine::default() })
 }
 
-fn of_cells(line: &str, columns: &[Option<&str>]) -> Result<PacketLine, String> {
+fn of_cells(line: &str, columns: &[Option<Column>]) -> Result<PacketLine, String> {
     let count = cells(line).count();
     if count != columns.len() {
         return Err(format!("found {count} cells: allowed are {}", columns.len()));
     }
     let mut parsed = PacketLine::default();
     for (cell, column) in cells(line).zip(columns) {
-        match column {
-            None => {}
-            Some("source" | "destination") if cell.is_empty() => {
+        let field = match column {
+            None => continue,
+            Some(Column::Detail(_)) if cell.is_empty() => continue,
+            Some(Column::Detail(detail)) => {
+                let value = detail.parse(cell).ok_or_else(|| found(cell, "a number or a name"))?;
+                parsed.details.push((detail.clone(), value));
+                continue;
+            }
+            Some(Column::Field(field)) => *field,
+        };
+        match field {
+            "source" | "destination" if cell.is_empty() => {
                 return Err(found(cell, "an IPv4 or IPv6 address"));
             }
-            Some(_) if cell.is_empty() => {}
-            Some("in") => parsed.input = Some(Arc::from(cell)),
-            Some("out") => parsed.output = Some(Arc::from(cell)),
-            Some("bytes") => {
+            _ if cell.is_empty() => {}
+            "in" => parsed.input = Some(Arc::from(cell)),
+            "out" => parsed.output = Some(Arc::from(cell)),
+            "bytes" => {
                 let bytes = cell.parse().map_err(|_| found(cell, "a number of bytes"))?;
                 parsed.bytes = Some(bytes);
             }
-            Some(field) => {
+            field => {
                 let set = cases::set_field(&mut parsed.packet, field, cell);
                 set.map_err(|allowed| found(cell, allowed))?;
             }

@@ -2,8 +2,8 @@
 //!
 //! Not for: what they say (`whered_rules::text`).
 
-use whered_rules::naive::Outcome;
-use whered_rules::{Packet, RuleId, Ruleset};
+use whered_rules::naive::{Outcome, Possible};
+use whered_rules::{Condition, Packet, RuleId, Ruleset, Test};
 
 /// Where the rules of a ruleset stand.
 pub(super) struct Places<'a> {
@@ -59,12 +59,48 @@ impl<'a> Places<'a> {
         (!self.is_foreign(packet)).then(|| self.entry())
     }
 
+    /// The verdict and who gave it; of an open one, all that may come and what it depends on.
+    pub(super) fn verdict_text(&self, packet: &Packet<'_>, outcome: &Outcome) -> String {
+        if outcome.possible.is_empty() {
+            return format!("{} {}", outcome.verdict, self.decider(packet, outcome.rule));
+        }
+        let part = |possible: &Possible| {
+            let decided = format!("{} {}", possible.verdict, self.decider(packet, possible.rule));
+            let depends: Vec<String> =
+                possible.depends.iter().map(|id| self.questions(*id)).collect();
+            match depends.is_empty() {
+                true => format!("otherwise {decided}"),
+                false => format!("{decided}, depends on {}", depends.join(" and ")),
+            }
+        };
+        let parts: Vec<String> = outcome.possible.iter().map(part).collect();
+        format!("{}: {}", outcome.verdict, parts.join("; "))
+    }
+
+    /// `the limit at edge.rules:63`.
+    fn questions(&self, id: RuleId) -> String {
+        let mut kinds: Vec<&str> =
+            self.ruleset.rule(id).conditions.iter().filter_map(question).collect();
+        kinds.dedup();
+        format!("the {} at {}", kinds.join(" and the "), self.line(id))
+    }
+
     /// Who decided: a rule, the policy, or nobody.
-    pub(super) fn decider(&self, packet: &Packet<'_>, outcome: &Outcome) -> String {
-        match outcome.rule {
+    pub(super) fn decider(&self, packet: &Packet<'_>, rule: Option<RuleId>) -> String {
+        match rule {
             Some(id) => format!("by {}", self.rule(id)),
             None if self.is_foreign(packet) => "since the rules are of the other family".to_owned(),
             None => format!("by the policy of {}", self.entry()),
         }
+    }
+}
+
+/// What a condition asks that a packet may not tell, in one word.
+pub(super) fn question(condition: &Condition) -> Option<&str> {
+    match &condition.test {
+        Test::Uncertain(test) => Some(&test.kind),
+        Test::Detail(test) => Some(test.detail.name()),
+        Test::Mark { .. } => Some("mark"),
+        _ => None,
     }
 }

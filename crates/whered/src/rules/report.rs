@@ -36,6 +36,8 @@ pub(super) struct Counts {
     noted: Vec<u64>,
     policy: u64,
     foreign: u64,
+    /// Packets whose verdict is open.
+    open: u64,
     packets: u64,
     /// The bytes of the packets that each rule decided, with the policy's and the other family's.
     bytes: Bytes,
@@ -46,6 +48,7 @@ struct Bytes {
     decided: Vec<u64>,
     policy: u64,
     foreign: u64,
+    open: u64,
     /// Whether any packet told its bytes.
     are_told: bool,
 }
@@ -54,7 +57,7 @@ impl Counts {
     pub(super) fn new(rules: usize) -> Counts {
         let bytes = Bytes { decided: vec![0; rules], ..Bytes::default() };
         let (decided, noted) = (vec![0; rules], vec![0; rules]);
-        Counts { decided, noted, policy: 0, foreign: 0, packets: 0, bytes }
+        Counts { decided, noted, policy: 0, foreign: 0, open: 0, packets: 0, bytes }
     }
 
     fn count(&mut self, outcome: &Outcome, is_foreign: bool, told: Option<u64>) {
@@ -62,6 +65,7 @@ impl Counts {
         let bytes = told.unwrap_or(0);
         self.bytes.are_told |= told.is_some();
         let (packets, sum) = match outcome.rule {
+            _ if !outcome.possible.is_empty() => (&mut self.open, &mut self.bytes.open),
             Some(id) => (&mut self.decided[id.index()], &mut self.bytes.decided[id.index()]),
             None if is_foreign => (&mut self.foreign, &mut self.bytes.foreign),
             None => (&mut self.policy, &mut self.bytes.policy),
@@ -113,7 +117,7 @@ impl Report<'_> {
         } else if matches!(packet.protocol, 1 | 58) {
             write!(out, " {}/{}", packet.icmp_type, packet.icmp_code)?;
         }
-        write!(out, ": {} {}", outcome.verdict, self.places.decider(packet, outcome))?;
+        write!(out, ": {}", self.places.verdict_text(packet, outcome))?;
         for id in &outcome.matched {
             write!(out, ", met {}", self.places.rule(*id))?;
         }
@@ -167,7 +171,7 @@ impl Report<'_> {
         out: &mut impl Write,
     ) -> io::Result<()> {
         let met: Vec<String> = outcome.matched.iter().map(|id| self.places.line(*id)).collect();
-        let object = json!({
+        let mut object = json!({
             "number": number,
             "source": packet.source,
             "destination": packet.destination,
@@ -183,6 +187,18 @@ impl Report<'_> {
             "at": outcome.rule.map(|id| self.places.line(id)),
             "met": met,
         });
+        if !outcome.possible.is_empty() {
+            let possible = outcome.possible.iter().map(|one| {
+                let depends: Vec<String> =
+                    one.depends.iter().map(|id| self.places.line(*id)).collect();
+                json!({
+                    "verdict": one.verdict.to_string(),
+                    "at": one.rule.map(|id| self.places.line(id)),
+                    "depends": depends,
+                })
+            });
+            object["possible"] = possible.collect();
+        }
         writeln!(out, "{object}")
     }
 
@@ -206,7 +222,20 @@ impl Report<'_> {
         let policy = policy.as_ref().map_or("continue".to_owned(), ToString::to_string);
         let (decided, bytes) = (counts.policy, counts.bytes.policy);
         self.count(&Line { decided, noted: 0, bytes, rule: None, action: &policy }, out)?;
-        let Counts { packets, foreign, .. } = counts;
+        let Counts { packets, foreign, open, .. } = counts;
+        let bytes = counts.bytes.open;
+        match self.format {
+            MatchFormat::Csv if *open > 0 => writeln!(out, "{open},0,{bytes},,,,,maybe")?,
+            MatchFormat::Json if *open > 0 => {
+                writeln!(
+                    out,
+                    "{}",
+                    json!({"decided": open, "noted": 0, "bytes": bytes, "chain": null,
+                    "rule": null, "at": null, "action": "maybe"})
+                )?;
+            }
+            _ => {}
+        }
         let bytes = counts.bytes.foreign;
         match self.format {
             MatchFormat::Csv if *foreign > 0 => writeln!(out, "{foreign},0,{bytes},,,,,continue")?,
@@ -224,6 +253,9 @@ impl Report<'_> {
             write!(out, "{packets} packets; {idle} rules met no packet")?;
             if *foreign > 0 {
                 write!(out, "; {foreign} packets of the other family")?;
+            }
+            if *open > 0 {
+                write!(out, "; {open} packets whose verdict is open")?;
             }
             writeln!(out)?;
         }

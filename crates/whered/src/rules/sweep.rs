@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &MatchArguments) -> Result<Outcome, Failure> {
         Err(error) => return load::Wrong::from(error).tell(),
     };
     load::tell_live_sets(&ruleset);
-    let opened = captures::open(packets, arguments.state)?;
+    let opened = captures::open(packets, arguments.state, load::needs_details(&ruleset))?;
     sweep(&ruleset, &matcher, opened, arguments)
 }
 
@@ -154,6 +154,9 @@ fn sweep(
         match message {
             Message::Packets(mut records, waits) => {
                 packets += records.len() as u64;
+                for record in &mut records {
+                    record.assume(&arguments.with);
+                }
                 for batch in records.chunks(BATCH) {
                     answer(matcher, &mut report, batch, &mut out)?;
                 }

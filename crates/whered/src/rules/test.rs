@@ -49,8 +49,11 @@ pub(crate) fn run(arguments: &RulesTestArguments) -> Result<Outcome, Failure> {
 fn why(places: &Places<'_>, case: &Case, answer: &Answer, sets: &dyn Sets) -> String {
     let ruleset = places.ruleset;
     let packet = case.packet();
-    let mut why = format!("decided {}", places.decider(&packet, &answer.outcome));
-    if let Some(id) = answer.outcome.rule {
+    let mut why = match answer.outcome.possible.is_empty() {
+        true => format!("decided {}", places.decider(&packet, answer.outcome.rule)),
+        false => places.verdict_text(&packet, &answer.outcome),
+    };
+    if let (Some(id), true) = (answer.outcome.rule, answer.outcome.possible.is_empty()) {
         why.push_str(&format!(": {}", text::rule_text(ruleset, ruleset.rule(id))));
     }
     if let Some(line) = case.expected_line() {

@@ -28,7 +28,7 @@ pub(crate) struct Limits<'a> {
     pub(crate) leaf: usize,
     /// Bits of the first table, at most.
     pub(crate) root_bits: u32,
-    /// Asked now and then: true gives up.
+    /// RuleAnswer now and then: true gives up.
     pub(crate) stop: &'a dyn Fn() -> bool,
 }
 
