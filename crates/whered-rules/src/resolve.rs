@@ -140,9 +140,8 @@ impl<'q> Resolver<'q> {
             }
             return false;
         };
-        if let [only] = open.as_slice()
-            && let Some(own) = guards.last().filter(|own| *own == only && own.rule == rule)
-        {
+        let own = guards.last().filter(|own| own.rule == rule && open.last() == Some(own));
+        if let (Some(own), 1) = (own, open.len()) {
             // Who comes further did not match this one.
             let questions = self.questions.of_rule.get(&own.rule).into_iter().flatten();
             let mark = self.marks_at.get(&own.visit).copied().unwrap_or(self.mark);
@@ -150,7 +149,13 @@ impl<'q> Resolver<'q> {
             ask_all(questions, false, self.packet, mark, &mut self.knowledge, hook);
         }
         let depends = open.iter().map(|guard| guard.rule).collect();
-        self.decisions.add(Candidate { verdict, rule: decider, depends }, open)
+        let candidate = Candidate { verdict, rule: decider, depends };
+        if own.is_some() && decider.is_some() {
+            // Nobody else has this guard, so that no later entry is passed by for it.
+            self.decisions.possible.push(candidate);
+            return false;
+        }
+        self.decisions.add(candidate, open)
     }
 
     /// The guards that are open; `None` if one fails.
