@@ -425,10 +425,10 @@ fn errors_name_the_packet_and_its_offset() {
     assert_eq!(with(block(Order::Big, 6, &[0; 16])).found(), "a packet block too short");
     assert_eq!(read(&interface(Order::Big, 1, 0, &[])).1.unwrap().kind(), ErrorKind::UnknownFormat);
 
-    let unsupported = read(&pcap(105, &[])).1.unwrap();
+    let unsupported = read(&pcap(195, &[])).1.unwrap();
     assert_eq!(
         (unsupported.kind(), unsupported.found()),
-        (ErrorKind::Unsupported, "link type 105")
+        (ErrorKind::Unsupported, "link type 195")
     );
     assert_eq!(read(&pcap(1, &[])[..23]).1.unwrap().kind(), ErrorKind::Truncated);
 }
