@@ -72,7 +72,7 @@ const BENCH_LIBRARY: &str = "bench/whered-bench";
 const BINDINGS: &[(&str, &[&str])] = &[
     ("bindings/c/maxminddb", &["whered-ip", "whered-mmdb"]),
     ("bindings/c/whered", &["whered-ip", "whered-mmdb"]),
-    ("bindings/python", &["whered-geo", "whered-ip", "whered-mmdb", "whered-rules"]),
+    ("bindings/python", &["whered-geo", "whered-ip", "whered-mmdb", "whered-rules", "whered-simd"]),
     ("bindings/redis-module", &["whered-engine"]),
 ];
 

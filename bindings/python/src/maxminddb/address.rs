@@ -1,4 +1,7 @@
 //! Addresses as the package `maxminddb` takes them: by the rules of the module `ipaddress`.
+//!
+//! Not for `whered.Database`, which also takes blanks, brackets, ports and zones
+//! ([`crate::address`]).
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;

@@ -1,6 +1,9 @@
 //! All networks of a reader with their records, in address order.
+//!
+//! Not for single addresses. A step reads a node of the tree; the stack has at most one entry for
+//! each address bit.
 
-use super::opened::{self, Opened};
+use super::opened::{self, OpenDatabase};
 use super::reader::MaxMindReader;
 use crate::error::InvalidDatabaseError;
 use pyo3::exceptions::PyValueError;
@@ -43,7 +46,7 @@ impl MaxMindNetworks {
     }
 
     /// The next branch that ends in a record.
-    fn next_record(&mut self, opened: &Opened) -> PyResult<Option<(Branch, RecordId)>> {
+    fn next_record(&mut self, opened: &OpenDatabase) -> PyResult<Option<(Branch, RecordId)>> {
         opened.check()?;
         let (ipv4_root, ipv4_depth) = opened.ipv4_start;
         let address_bits = if opened.is_ipv6 { 128 } else { 32 };

@@ -22,7 +22,7 @@ const MAX_METADATA_BYTES: u64 = 128 << 10;
 /// The zero bytes between tree and data section, counted by records of the tree.
 const SEPARATOR_BYTES: u64 = 16;
 
-pub(super) struct Opened {
+pub(super) struct OpenDatabase {
     pub(super) tree: FileTree,
     pub(super) node_count: u32,
     pub(super) is_ipv6: bool,
@@ -51,7 +51,7 @@ pub(super) struct Answer<'py> {
     pub(super) prefix_length: u8,
 }
 
-impl Opened {
+impl OpenDatabase {
     /// Opens what a source has, and returns the metadata as it is in the file; `name` is that of
     /// the file, for messages.
     ///
@@ -62,7 +62,7 @@ impl Opened {
         py: Python<'py>,
         source: Source,
         name: &str,
-    ) -> PyResult<(Opened, Bound<'py, PyDict>)> {
+    ) -> PyResult<(OpenDatabase, Bound<'py, PyDict>)> {
         let size_bytes = source.size_bytes();
         let count = size_bytes.min(MAX_METADATA_BYTES) as usize;
         let tail_start = size_bytes - count as u64;
@@ -84,7 +84,7 @@ impl Opened {
                 "Error reading metadata in database file ({name})."
             )));
         };
-        let shape = shape(&metadata, name)?;
+        let shape = tree_layout(&metadata, name)?;
         let tree_bytes = u64::from(shape.node_count) * u64::from(shape.record_size_bits) / 4;
         if tree_bytes + SEPARATOR_BYTES > size_bytes {
             return Err(refuse(name, "The search tree extends past the end of the file."));
@@ -106,7 +106,8 @@ impl Opened {
         let is_large = node_count >= MIN_BRANCHES_NODES && !is_file;
         let branches = if is_large { Branches::new(&tree, ipv4_start.0, node_count) } else { None };
         let caches = Caches::default();
-        let opened = Opened { tree, node_count, is_ipv6, ipv4_start, branches, watch, caches };
+        let opened =
+            OpenDatabase { tree, node_count, is_ipv6, ipv4_start, branches, watch, caches };
         Ok((opened, metadata))
     }
 
@@ -177,7 +178,7 @@ impl Branches {
 }
 
 /// The numbers of the metadata that say where the tree is.
-fn shape(metadata: &Bound<'_, PyDict>, name: &str) -> PyResult<TreeShape> {
+fn tree_layout(metadata: &Bound<'_, PyDict>, name: &str) -> PyResult<TreeShape> {
     let number = |key: &str| -> PyResult<i128> {
         let value = metadata.get_item(key)?;
         let value = value.ok_or_else(|| in_metadata(name, &format!("{key} is missing")))?;

@@ -1,8 +1,11 @@
 //! The compiled base of `whered.maxminddb.reader.Reader`.
+//!
+//! Not for opening files by their names and for modes: `python/whered/maxminddb/reader.py` does
+//! that.
 
 use super::address;
 use super::networks::MaxMindNetworks;
-use super::opened::{Answer, Opened};
+use super::opened::{Answer, OpenDatabase};
 use super::source::Source;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -21,13 +24,13 @@ pub(crate) struct MaxMindReader {
     is_closed: AtomicBool,
     /// Never waited for: lookups and `close` only try, so that nothing is left locked in the child
     /// of a fork. What `close` cannot take is dropped with the reader.
-    state: RwLock<Option<Opened>>,
+    state: RwLock<Option<OpenDatabase>>,
 }
 
 impl MaxMindReader {
     /// The opened database.
     #[inline]
-    pub(super) fn opened(&self) -> Option<RwLockReadGuard<'_, Option<Opened>>> {
+    pub(super) fn opened(&self) -> Option<RwLockReadGuard<'_, Option<OpenDatabase>>> {
         if self.is_closed.load(Ordering::Acquire) {
             return None;
         }
@@ -40,7 +43,7 @@ impl MaxMindReader {
         source: Source,
         name: &str,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let (opened, metadata) = Opened::new(py, source, name)?;
+        let (opened, metadata) = OpenDatabase::new(py, source, name)?;
         match self.state.try_write() {
             Ok(mut state) if state.is_none() => *state = Some(opened),
             _ => return Err(PyValueError::new_err("Attempt to reopen an open MaxMind DB.")),

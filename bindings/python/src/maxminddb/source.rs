@@ -1,4 +1,6 @@
 //! Where a reader's bytes are: in memory, in a mapping, or in a file that is read by ranges.
+//!
+//! Not for what the bytes mean ([`super::opened`]).
 #![allow(unsafe_code, reason = "mapping a file and taking a descriptor of Python are unsafe")]
 
 use crate::error::InvalidDatabaseError;

@@ -92,7 +92,7 @@ enum Container<'py> {
 }
 
 /// A field, and what led to it.
-struct Found {
+struct Target {
     field: Field,
     /// Where the field begins.
     offset: usize,
@@ -102,7 +102,7 @@ struct Found {
     depth: usize,
 }
 
-enum Opened<'py> {
+enum Step<'py> {
     Complete(Bound<'py, PyAny>, usize),
     Frame(Frame<'py>, usize),
 }
@@ -114,8 +114,8 @@ impl<'py> Decoder<'_, 'py> {
         let mut depth = 0;
         loop {
             let (mut value, mut next) = match self.open(at, depth, frames.is_empty())? {
-                Opened::Complete(value, next) => (value, next),
-                Opened::Frame(frame, first) => {
+                Step::Complete(value, next) => (value, next),
+                Step::Frame(frame, first) => {
                     depth = frame.depth;
                     at = first;
                     frames.push(frame);
@@ -143,15 +143,15 @@ impl<'py> Decoder<'_, 'py> {
 
     /// The value at an offset, or the container that begins there and where its content begins.
     #[inline]
-    fn open(&mut self, at: usize, depth: usize, is_root: bool) -> PyResult<Opened<'py>> {
+    fn open(&mut self, at: usize, depth: usize, is_root: bool) -> PyResult<Step<'py>> {
         let found = self.resolve(at, depth)?;
-        let Found { field, offset, after, depth } = found;
+        let Target { field, offset, after, depth } = found;
         let size = match field.kind {
             Kind::Map => 2 * field.size,
             Kind::Array => field.size,
             _ => {
                 let value = self.scalar(&field, offset)?;
-                return Ok(Opened::Complete(value, after.unwrap_or(field.end())));
+                return Ok(Step::Complete(value, after.unwrap_or(field.end())));
             }
         };
         let mut admit = false;
@@ -164,7 +164,7 @@ impl<'py> Decoder<'_, 'py> {
                 // Behind a root nothing is read: any offset will do.
                 Lookup::Template(template) => {
                     self.limits.take(template.cost)?;
-                    return Ok(Opened::Complete(template.copy(self.py)?, after.unwrap_or(offset)));
+                    return Ok(Step::Complete(template.copy(self.py)?, after.unwrap_or(offset)));
                 }
                 Lookup::Absent(is_second) => admit = is_second,
             }
@@ -182,10 +182,10 @@ impl<'py> Decoder<'_, 'py> {
             _ => Container::Array(PyList::empty(self.py)),
         };
         if field.size == 0 {
-            return Ok(Opened::Complete(container.into_any(), after.unwrap_or(field.end())));
+            return Ok(Step::Complete(container.into_any(), after.unwrap_or(field.end())));
         }
         let frame = Frame { container, left: field.size, after, depth: depth + 1, template };
-        Ok(Opened::Frame(frame, field.start))
+        Ok(Step::Frame(frame, field.start))
     }
 
     /// Prefetches what the pointers of a map lead to: templates, and the bytes of the file. A fault
@@ -238,17 +238,17 @@ impl<'py> Decoder<'_, 'py> {
 
     /// The field at an offset, one pointer followed.
     #[inline]
-    fn resolve(&self, at: usize, depth: usize) -> PyResult<Found> {
+    fn resolve(&self, at: usize, depth: usize) -> PyResult<Target> {
         let token = |at| self.section.token(at).map_err(|error| of_field(&error));
         match token(at)? {
-            Token::Field(field) => Ok(Found { field, offset: at, after: None, depth }),
+            Token::Field(field) => Ok(Target { field, offset: at, after: None, depth }),
             Token::Pointer { target, next } => {
                 if depth == MAX_DEPTH {
                     return Err(too_deep());
                 }
                 match token(target)? {
                     Token::Field(field) => {
-                        Ok(Found { field, offset: target, after: Some(next), depth: depth + 1 })
+                        Ok(Target { field, offset: target, after: Some(next), depth: depth + 1 })
                     }
                     Token::Pointer { .. } => Err(bad_data(&"a pointer to a pointer")),
                 }
@@ -270,7 +270,7 @@ impl<'py> Decoder<'_, 'py> {
             *at = next;
             return Ok(());
         }
-        let Found { field, offset, after, .. } = self.resolve(*at, frame.depth)?;
+        let Target { field, offset, after, .. } = self.resolve(*at, frame.depth)?;
         if field.kind != Kind::String {
             return Err(bad_data(&format_args!("a map key of type {:?}", field.kind)));
         }
