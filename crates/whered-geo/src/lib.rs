@@ -37,6 +37,7 @@ pub use place::{Place, PlaceError};
 pub use points::bulk::{Change, ChangeBatch};
 pub use points::found::{Found, FoundCursor, FoundHit};
 pub use points::naive::NaivePoints;
+pub use points::nearest_index::{NearestFinder, NearestIndex};
 pub use points::{
     Inserted, LookupHint, PAGES_VERSION, PageError, PagePosition, Pages, Points, PointsLoader, Tree,
 };

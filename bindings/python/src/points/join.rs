@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! block of rows ──► places ──► sorted by cell ──► searched in that order: neighbouring rows read
-//!                                                 the same leaves
+//!                                                 the same memory
 //! chunk of the answer ◄── gathered in the order of the rows ◄── members and distances
 //! ```
 //!
-//! Blocks are worked on by several threads; each becomes a chunk of the answer.
+//! Blocks are worked on by several threads; each becomes a chunk of the answer. Many rows are
+//! searched in an index made for joins ([`NearestIndex`]); it is kept until points change.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,20 +18,110 @@ use arrow_buffer::NullBuffer;
 use arrow_schema::DataType;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use whered_geo::{Cell, Found, Place, Tree};
+use whered_geo::{Cell, Found, NearestFinder, NearestIndex, Place, Tree};
 
 use super::Points;
-use super::places::{self, Places, Row};
+use super::places::{self, Fault, Places};
 use super::search::nearest_first;
 use crate::arrow::output::{Column, Table};
 use crate::columns::Invalid;
 use crate::pieces;
 use crate::texts::{Layout, of_arrow};
 
-/// The most rows of a block: a tenth of a second of work, and enough for neighbours to be near.
-const BLOCK_ROWS_MAX: usize = 1 << 18;
+/// The most rows of a block: enough for neighbours to be near, some 100 MB.
+const BLOCK_ROWS_MAX: usize = 1 << 20;
 /// The fewest, unless there are no more.
 const BLOCK_ROWS_MIN: usize = 1 << 14;
+
+/// Bits of a cell, of 54, that do not matter for the order.
+const CELL_BITS_BELOW: u32 = 22;
+
+/// A search in the tree costs as much as this many points of an index that is built.
+const POINTS_A_SEARCH: usize = 20;
+
+/// What joins keep between calls, of the points as they are now.
+#[derive(Default)]
+pub(super) struct Joining {
+    /// How often points have changed.
+    version: u64,
+    index: Option<Arc<NearestIndex>>,
+    /// How many rows were searched in the tree.
+    rows_in_tree: usize,
+}
+
+impl Joining {
+    /// Forgets everything of the points, which change now. An index that nobody uses would make
+    /// each change a copy.
+    pub(super) fn forget(&mut self) {
+        *self = Joining { version: self.version + 1, ..Joining::default() };
+    }
+}
+
+/// What is searched.
+enum Searched {
+    Tree(Tree),
+    Index(Arc<NearestIndex>),
+}
+
+impl Searched {
+    /// The index if there is one, or if it pays to build it: for so many rows, with those that were
+    /// searched without it.
+    ///
+    /// # Errors
+    ///
+    /// What a handler of a signal raised while the index was built.
+    fn of(points: &Points, rows: usize) -> PyResult<Searched> {
+        let (tree, version) = {
+            let (tree, mut joining) = points.frozen_for_join();
+            if let Some(index) = &joining.index {
+                return Ok(Searched::Index(Arc::clone(index)));
+            }
+            joining.rows_in_tree = joining.rows_in_tree.saturating_add(rows);
+            if joining.rows_in_tree.saturating_mul(POINTS_A_SEARCH) < tree.len() {
+                return Ok(Searched::Tree(tree));
+            }
+            (tree, joining.version)
+        };
+        // Without a lock: others may add meanwhile, and then this index is for this call alone.
+        let check = || Python::attach(|py: Python<'_>| py.check_signals());
+        let index = Arc::new(NearestIndex::try_new(tree, check)?);
+        let mut joining = points.joining();
+        if joining.version == version {
+            joining.index = Some(Arc::clone(&index));
+        }
+        Ok(Searched::Index(index))
+    }
+}
+
+/// Searches one place after another.
+enum Searcher<'a> {
+    Tree(&'a Tree, Found),
+    Index(Box<NearestFinder<'a>>),
+}
+
+impl<'a> Searcher<'a> {
+    fn new(searched: &'a Searched) -> Searcher<'a> {
+        match searched {
+            Searched::Tree(tree) => Searcher::Tree(tree, Found::new()),
+            Searched::Index(index) => Searcher::Index(Box::new(NearestFinder::new(index))),
+        }
+    }
+
+    /// Calls with each of the members that are nearest to a place, and its distance.
+    fn find(&mut self, place: Place, request: &Request, mut take: impl FnMut(&[u8], f64)) {
+        match self {
+            Searcher::Tree(tree, found) => {
+                let search = nearest_first(place, request.radius_meters, Some(request.count));
+                tree.find(&search, found);
+                found.hits(tree).for_each(|hit| take(hit.member(), hit.distance_meters()));
+            }
+            Searcher::Index(finder) => {
+                let hits = finder.find(place, request.count, request.radius_meters);
+                hits.iter().for_each(|hit| take(hit.member, hit.distance_meters));
+            }
+        }
+    }
+}
 
 /// What a caller asks of a join.
 pub(super) struct Request {
@@ -62,65 +153,62 @@ pub(super) fn run(
     request: &Request,
 ) -> PyResult<Table> {
     pieces::check_threads(request.threads)?;
-    let tree = py.detach(|| points.frozen());
-    let block = places.len().div_ceil(2 * request.threads).clamp(BLOCK_ROWS_MIN, BLOCK_ROWS_MAX);
+    let searched = py.detach(|| Searched::of(points, places.len()))?;
+    let block = places.len().div_ceil(request.threads).clamp(BLOCK_ROWS_MIN, BLOCK_ROWS_MAX);
     let starts = (0..places.len().max(1)).step_by(block);
     let blocks: Vec<Range<usize>> =
         starts.map(|start| start..(start + block).min(places.len())).collect();
     let mut answers: Vec<Option<Answer>> = blocks.iter().map(|_| None).collect();
     let pieces = blocks.iter().zip(&mut answers).collect();
     pieces::run(py, pieces, request.threads, |(rows, answer)| {
-        let rows = places_of(places, rows.clone(), request)?;
-        *answer = Some(join(&tree, &rows, request)?);
+        let explain = |row, fault| match fault {
+            Fault::Invalid(error) if request.invalid == Invalid::Raise => {
+                Err(places::of_row(row, &error))
+            }
+            Fault::Null | Fault::Invalid(_) => Ok(()),
+        };
+        let rows = places.read(rows.clone(), Place::new_geographic, explain)?;
+        *answer = Some(join(&searched, &rows, request)?);
         Ok(())
     })?;
     let answers: Vec<Answer> = answers.into_iter().flatten().collect();
     Ok(table(&blocks, answers, request))
 }
 
-/// The places of some rows; `None` where there is none.
-fn places_of(
-    places: &Places,
-    rows: Range<usize>,
-    request: &Request,
-) -> PyResult<Vec<Option<Place>>> {
-    let read = places.read(rows.clone(), Place::new_geographic);
-    let place = |(row, place)| match place {
-        Row::Place(place) => Ok(Some(place)),
-        Row::Invalid(error) if request.invalid == Invalid::Raise => {
-            Err(places::of_row(row, &error))
-        }
-        Row::Null | Row::Invalid(_) => Ok(None),
-    };
-    rows.zip(read).map(place).collect()
-}
-
 /// The answers to the rows of a block.
-fn join(tree: &Tree, rows: &[Option<Place>], request: &Request) -> PyResult<Answer> {
-    let mut order: Vec<(u64, u32)> = rows.iter().zip(0..).filter_map(in_order).collect();
+fn join(searched: &Searched, rows: &[Option<Place>], request: &Request) -> PyResult<Answer> {
+    let mut order: Vec<u64> = rows.iter().zip(0..).filter_map(in_order).collect();
     order.sort_unstable();
-    // Where the hits of each row are among all hits, which are in the order of the search.
-    let mut hits: Vec<Range<u32>> = vec![0..0; rows.len()];
-    let mut members = StringViewBuilder::new();
-    let mut distances: Vec<f64> = Vec::with_capacity(order.len());
-    let mut found = Found::new();
-    for (_, row) in order {
-        let Some(place) = rows[row as usize] else { continue };
-        let search = nearest_first(place, request.radius_meters, Some(request.count));
-        tree.find(&search, &mut found);
-        let start = distances.len();
-        for hit in found.hits(tree) {
-            members.append_value(String::from_utf8_lossy(hit.member()));
-            distances.push(hit.distance_meters());
+    // Reads and writes out of order have loops of their own, where they wait together.
+    let sorted = order.iter().map(|key| rows.get(*key as u32 as usize).copied().flatten());
+    let sorted: Vec<Option<Place>> = sorted.collect();
+    let mut members = StringViewBuilder::with_capacity(sorted.len());
+    let mut distances: Vec<f64> = Vec::with_capacity(sorted.len());
+    // Where the hits of each row end, in the order of the search.
+    let mut ends = Vec::with_capacity(sorted.len());
+    let mut searcher = Searcher::new(searched);
+    for some in sorted.chunks(pieces::ROWS) {
+        Python::attach(|py: Python<'_>| py.check_signals())?;
+        for place in some.iter().flatten() {
+            searcher.find(*place, request, |member, meters| {
+                members.append_value(String::from_utf8_lossy(member));
+                distances.push(meters);
+            });
+            ends.push(index(distances.len())?);
         }
-        hits[row as usize] = index(start)?..index(distances.len())?;
+    }
+    let mut hits: Vec<Range<u32>> = vec![0..0; rows.len()];
+    let mut start = 0;
+    for (key, end) in order.iter().zip(ends) {
+        hits[*key as u32 as usize] = start..end;
+        start = end;
     }
     gathered(&hits, &members.finish(), &distances, request)
 }
 
-/// A place's cell, and its row.
-fn in_order((place, row): (&Option<Place>, u32)) -> Option<(u64, u32)> {
-    place.map(|place| (Cell::from_place(place).bits(), row))
+/// The order of a place among others, by the upper half of its cell, and below that its row.
+fn in_order((place, row): (&Option<Place>, u32)) -> Option<u64> {
+    place.map(|place| Cell::from_place(place).bits() >> CELL_BITS_BELOW << 32 | u64::from(row))
 }
 
 fn index(at: usize) -> PyResult<u32> {

@@ -10,16 +10,17 @@ use whered_geo::{Place, PlaceError};
 
 use super::rows::Numbers;
 
-/// What a row says of a place.
+/// Why a row has no place.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Row {
-    /// A place within the limits.
-    Place(Place),
-    /// Nothing: a number is null.
+pub(super) enum Fault {
+    /// A number is null.
     Null,
     /// Numbers that are no place, or NaN.
     Invalid(PlaceError),
 }
+
+/// How many rows are read at once: their numbers stay near.
+const BATCH_ROWS: usize = 1024;
 
 /// The check that makes a place of a longitude and a latitude.
 pub(super) type Check = fn(f64, f64) -> Result<Place, PlaceError>;
@@ -51,16 +52,38 @@ impl Places {
         self.longitude.len()
     }
 
-    /// The places of some rows, by what `check` lets pass.
-    pub(super) fn read(&self, rows: Range<usize>, check: Check) -> Vec<Row> {
-        let (mut x, mut y) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
-        self.longitude.read(rows.clone(), &mut x);
-        self.latitude.read(rows, &mut y);
-        let row = |(x, y): (&Option<f64>, &Option<f64>)| match (x, y) {
-            (Some(x), Some(y)) => check(*x, *y).map_or_else(Row::Invalid, Row::Place),
-            _ => Row::Null,
-        };
-        x.iter().zip(&y).map(row).collect()
+    /// The places of some rows, by what `check` lets pass. `explain` is called with each row that
+    /// has none, and ends the reading by an error.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `explain`.
+    pub(super) fn read<E>(
+        &self,
+        rows: Range<usize>,
+        check: Check,
+        explain: impl Fn(usize, Fault) -> Result<(), E>,
+    ) -> Result<Vec<Option<Place>>, E> {
+        let mut places = Vec::with_capacity(rows.len());
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for start in rows.clone().step_by(BATCH_ROWS) {
+            let batch = start..(start + BATCH_ROWS).min(rows.end);
+            x.clear();
+            y.clear();
+            self.longitude.read(batch.clone(), &mut x);
+            self.latitude.read(batch.clone(), &mut y);
+            for (row, (x, y)) in batch.zip(x.iter().zip(&y)) {
+                let place = match (x, y) {
+                    (Some(x), Some(y)) => check(*x, *y).map_err(Fault::Invalid),
+                    _ => Err(Fault::Null),
+                };
+                if let Err(fault) = place {
+                    explain(row, fault)?;
+                }
+                places.push(place.ok());
+            }
+        }
+        Ok(places)
     }
 }
 

@@ -48,6 +48,11 @@ impl Tree {
         Entries { tree: self, front, back: back.max(front) }
     }
 
+    /// The entries from this position to the last.
+    pub(super) fn iter_from(&self, front: Position) -> Entries<'_> {
+        Entries { tree: self, front, back: self.end() }
+    }
+
     /// The entries of a range of cells, both ends included.
     pub fn iter_cells(&self, from: Cell, to_inclusive: Cell) -> Entries<'_> {
         self.iter_bits(from.bits()..=to_inclusive.bits())

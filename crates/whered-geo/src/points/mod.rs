@@ -20,7 +20,7 @@
 //!
 //! Pages of leaves lead out of the process and back (`pages.rs`, `loader/mod.rs`). A long reply
 //! holds its hits' leaves (`held.rs`); a change that was prefetched is not searched for again
-//! (`lookup_hint.rs`).
+//! (`lookup_hint.rs`). A join of a table has an index of its own (`nearest_index/mod.rs`).
 //!
 //! Concurrency: a plain value; shared for reading, exclusive for writing. [`Points::freeze`] gives
 //! a view that any thread may keep and read while the collection changes.
@@ -50,6 +50,7 @@ mod members;
 mod memory;
 pub mod naive;
 mod nearest;
+pub mod nearest_index;
 mod number;
 mod overflow;
 mod pages;

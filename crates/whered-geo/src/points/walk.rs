@@ -12,6 +12,7 @@ use super::Tree;
 use super::branch::Branch;
 use super::leaf::{Keys, Leaf};
 use super::lookup::child_before;
+use super::tree::Position;
 use crate::simd::KeyBlock;
 
 /// Where a leaf is, in an order that is that of the leaves. It holds for as long as the
@@ -37,6 +38,15 @@ pub(super) struct Cursor<'a> {
     /// The first cell of the branch.
     branch_first: u64,
     next_branch: u64,
+}
+
+impl LeafAt {
+    /// The position of an entry of the leaf.
+    pub(super) fn position(self, slot: usize) -> Position {
+        let LeafAt(at) = self;
+        let path = [at >> 16, at >> 8 & 0xff, at & 0xff];
+        Position::new(path.map(|index| index as usize), slot)
+    }
 }
 
 /// More than the bits of any cell.
