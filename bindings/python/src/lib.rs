@@ -26,7 +26,7 @@ mod points;
 mod prefix_set;
 mod record;
 mod rules;
-mod texts;
+mod strings;
 
 use pyo3::prelude::*;
 

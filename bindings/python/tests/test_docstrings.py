@@ -69,7 +69,7 @@ def test_the_examples_of_a_docstring_run_as_printed(name, tmp_path, monkeypatch,
     assert runner.failures == 0, "".join(said)
 
 
-@pytest.mark.parametrize("kind", ["Points"])
+@pytest.mark.parametrize("kind", ["Points", "PrefixSet", "Rules"])
 def test_a_class_and_each_of_its_methods_have_an_example(kind):
     names = [name for name in ALL if f"{name}.".startswith(f"whered.{kind}.")]
     names = [name for name in names if not inspect.isgetsetdescriptor(ALL[name])]

@@ -9,6 +9,8 @@ from ._whered import (
     Database,
     InvalidDatabaseError,
     Points,
+    PrefixSet,
+    Rules,
     Table,
     __version__,
 )
@@ -18,6 +20,8 @@ __all__ = [
     "Database",
     "InvalidDatabaseError",
     "Points",
+    "PrefixSet",
+    "Rules",
     "Table",
     "__version__",
     "install_as_maxminddb",

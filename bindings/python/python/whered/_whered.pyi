@@ -188,12 +188,26 @@ class Points:
 class PrefixSet:
     """Prefixes with values, and the longest one around an address."""
 
-    def __new__(cls, prefixes: _Column, values: _Column | None = None) -> PrefixSet: ...
+    def __new__(
+        cls, prefixes: _Column, values: _Column | None = None, *, strict: bool = False
+    ) -> PrefixSet: ...
     @staticmethod
-    def read(path: str | PathLike[str], *, format: str | None = None, strict: bool = False) -> PrefixSet: ...
+    def read(
+        path: str | PathLike[str],
+        *,
+        format: Literal["plain", "ipset", "nft", "nft-json", "csv", "json"] | None = None,
+        name: str | None = None,
+        strict: bool = False,
+    ) -> PrefixSet: ...
     def __len__(self) -> int: ...
     def __contains__(self, address: _Address) -> bool: ...
+    def __getitem__(self, address: _Address) -> tuple[str, str | None]: ...
+    @overload
     def get(self, address: _Address) -> tuple[str, str | None] | None: ...
+    @overload
+    def get(
+        self, address: _Address, default: _Default
+    ) -> tuple[str, str | None] | _Default: ...
     def match(
         self,
         column: _Column,
@@ -202,25 +216,71 @@ class PrefixSet:
         invalid: _Invalid = "null",
         threads: int = 1,
     ) -> Table: ...
+    @property
+    def memory_bytes(self) -> int: ...
+
+# One value for all rows, or a column.
+_Field = str | int | _Column
+_RulesFormat = Literal["own", "iptables", "nft", "classbench"]
 
 class Rules:
-    """A ruleset, compiled."""
+    """An ordered ruleset, compiled: which rule does this packet meet?"""
 
     @staticmethod
-    def read(path: str | PathLike[str], *, format: str | None = None, chain: str | None = None) -> Rules: ...
+    def read(
+        path: str | PathLike[str],
+        *,
+        format: _RulesFormat | None = None,
+        chain: str | None = None,
+        table: str | None = None,
+        skip_tables: bool = False,
+        sets: Mapping[str, PrefixSet] | None = None,
+    ) -> Rules: ...
     @staticmethod
-    def parse(text: str, *, format: str | None = None, chain: str | None = None) -> Rules: ...
+    def parse(
+        text: str,
+        *,
+        format: _RulesFormat | None = None,
+        chain: str | None = None,
+        table: str | None = None,
+        skip_tables: bool = False,
+        sets: Mapping[str, PrefixSet] | None = None,
+        name: str = "rules",
+    ) -> Rules: ...
     def __len__(self) -> int: ...
-    def match_packet(self, source: _Address, destination: _Address, **fields: Any) -> Mapping[str, Any]: ...
+    def match_packet(
+        self,
+        source: _Address,
+        destination: _Address | None = None,
+        *,
+        protocol: str | int | None = None,
+        source_port: int | None = None,
+        destination_port: int | None = None,
+        state: str | None = None,
+        icmp_type: int | None = None,
+        icmp_code: int | None = None,
+        tcp_flags: str | int | None = None,
+        input: str | None = None,
+        output: str | None = None,
+        dscp: str | int | None = None,
+        mark: int | None = None,
+    ) -> dict[str, Any]: ...
     def match(
         self,
         *,
         source: _Column,
         destination: _Column | None = None,
-        protocol: _Column | None = None,
-        source_port: _Column | None = None,
-        destination_port: _Column | None = None,
-        state: _Column | None = None,
+        protocol: _Field | None = None,
+        source_port: _Field | None = None,
+        destination_port: _Field | None = None,
+        state: _Field | None = None,
+        icmp_type: _Field | None = None,
+        icmp_code: _Field | None = None,
+        tcp_flags: _Field | None = None,
+        input: _Field | None = None,
+        output: _Field | None = None,
+        dscp: _Field | None = None,
+        mark: _Field | None = None,
         texts: _Texts = "utf8_view",
         invalid: _Invalid = "null",
         threads: int = 1,

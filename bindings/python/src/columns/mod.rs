@@ -3,6 +3,7 @@
 //! Not for taking a column from Python (`arrow::input`).
 
 pub(crate) mod addresses;
+pub(crate) mod rows;
 
 use std::ops::Range;
 

@@ -21,7 +21,7 @@ use pyo3::prelude::*;
 
 use super::values::{Codes, Numbers, Texts, Values};
 use crate::pieces::ROWS;
-use crate::texts::Layout;
+use crate::strings::Layout;
 
 /// Fills a piece of a chunk's buffers with the answers for these rows of the index.
 pub(crate) type Fill<'a> = Box<dyn FnOnce(&[u32]) + Send + 'a>;

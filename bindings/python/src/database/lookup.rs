@@ -17,7 +17,7 @@ use crate::arrow::output::Column;
 use crate::columns::addresses::{Addresses, BATCH_ROWS, Batch, Kind};
 use crate::columns::{Invalid, Piece, pieces_of};
 use crate::pieces;
-use crate::texts::Layout;
+use crate::strings::Layout;
 
 /// What is asked for.
 pub(crate) struct Request<'a> {

@@ -30,8 +30,9 @@ use crate::address;
 use crate::arrow::output::Table;
 use crate::columns::Invalid;
 use crate::columns::addresses::Addresses;
-use crate::texts::Layout;
-use open::{IndexChoice, OpenDatabase, Stamp, index_path, of_system};
+use crate::strings::Layout;
+pub(crate) use open::of_system;
+use open::{IndexChoice, OpenDatabase, Stamp, index_path};
 use version::Version;
 
 /// A database of IP addresses, compiled for many lookups: MaxMind DB (`.mmdb`) and legacy GeoIP

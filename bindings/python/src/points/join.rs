@@ -21,12 +21,12 @@ use pyo3::prelude::*;
 use whered_geo::{Cell, Found, NearestFinder, NearestIndex, Place, Tree};
 
 use super::Points;
-use super::places::{self, Fault, Places};
+use super::coordinates::{self, Coordinates, Fault};
 use super::search::nearest_first;
 use crate::arrow::output::{Column, Table};
 use crate::columns::Invalid;
 use crate::pieces;
-use crate::texts::{Layout, of_arrow};
+use crate::strings::{Layout, of_arrow};
 
 /// The most rows of a block: enough for neighbours to be near, some 100 MB.
 const BLOCK_ROWS_MAX: usize = 1 << 20;
@@ -41,7 +41,7 @@ const POINTS_A_SEARCH: usize = 20;
 
 /// What joins keep between calls, of the points as they are now.
 #[derive(Default)]
-pub(super) struct Joining {
+pub(super) struct JoinState {
     /// How often points have changed.
     version: u64,
     index: Option<Arc<NearestIndex>>,
@@ -49,47 +49,47 @@ pub(super) struct Joining {
     rows_in_tree: usize,
 }
 
-impl Joining {
+impl JoinState {
     /// Forgets everything of the points, which change now. An index that nobody uses would make
     /// each change a copy.
     pub(super) fn forget(&mut self) {
-        *self = Joining { version: self.version + 1, ..Joining::default() };
+        *self = JoinState { version: self.version + 1, ..JoinState::default() };
     }
 }
 
-/// What is searched.
-enum Searched {
+/// Where a join looks for points.
+enum JoinTarget {
     Tree(Tree),
     Index(Arc<NearestIndex>),
 }
 
-impl Searched {
-    /// The index if there is one, or if it pays to build it: for so many rows, with those that were
+impl JoinTarget {
+    /// The index if there is one, or if it pays to build it: for N rows, with those that were
     /// searched without it.
     ///
     /// # Errors
     ///
     /// What a handler of a signal raised while the index was built.
-    fn of(points: &Points, rows: usize) -> PyResult<Searched> {
+    fn of(points: &Points, rows: usize) -> PyResult<JoinTarget> {
         let (tree, version) = {
-            let (tree, mut joining) = points.frozen_for_join();
-            if let Some(index) = &joining.index {
-                return Ok(Searched::Index(Arc::clone(index)));
+            let (tree, mut join_state) = points.frozen_for_join();
+            if let Some(index) = &join_state.index {
+                return Ok(JoinTarget::Index(Arc::clone(index)));
             }
-            joining.rows_in_tree = joining.rows_in_tree.saturating_add(rows);
-            if joining.rows_in_tree.saturating_mul(POINTS_A_SEARCH) < tree.len() {
-                return Ok(Searched::Tree(tree));
+            join_state.rows_in_tree = join_state.rows_in_tree.saturating_add(rows);
+            if join_state.rows_in_tree.saturating_mul(POINTS_A_SEARCH) < tree.len() {
+                return Ok(JoinTarget::Tree(tree));
             }
-            (tree, joining.version)
+            (tree, join_state.version)
         };
         // Without a lock: others may add meanwhile, and then this index is for this call alone.
         let check = || Python::attach(|py: Python<'_>| py.check_signals());
         let index = Arc::new(NearestIndex::try_new(tree, check)?);
-        let mut joining = points.joining();
-        if joining.version == version {
-            joining.index = Some(Arc::clone(&index));
+        let mut join_state = points.join_state();
+        if join_state.version == version {
+            join_state.index = Some(Arc::clone(&index));
         }
-        Ok(Searched::Index(index))
+        Ok(JoinTarget::Index(index))
     }
 }
 
@@ -100,10 +100,10 @@ enum Searcher<'a> {
 }
 
 impl<'a> Searcher<'a> {
-    fn new(searched: &'a Searched) -> Searcher<'a> {
-        match searched {
-            Searched::Tree(tree) => Searcher::Tree(tree, Found::new()),
-            Searched::Index(index) => Searcher::Index(Box::new(NearestFinder::new(index))),
+    fn new(target: &'a JoinTarget) -> Searcher<'a> {
+        match target {
+            JoinTarget::Tree(tree) => Searcher::Tree(tree, Found::new()),
+            JoinTarget::Index(index) => Searcher::Index(Box::new(NearestFinder::new(index))),
         }
     }
 
@@ -149,11 +149,11 @@ struct Answer {
 pub(super) fn run(
     py: Python<'_>,
     points: &Points,
-    places: &Places,
+    places: &Coordinates,
     request: &Request,
 ) -> PyResult<Table> {
     pieces::check_threads(request.threads)?;
-    let searched = py.detach(|| Searched::of(points, places.len()))?;
+    let target = py.detach(|| JoinTarget::of(points, places.len()))?;
     let block = places.len().div_ceil(request.threads).clamp(BLOCK_ROWS_MIN, BLOCK_ROWS_MAX);
     let starts = (0..places.len().max(1)).step_by(block);
     let blocks: Vec<Range<usize>> =
@@ -163,12 +163,12 @@ pub(super) fn run(
     pieces::run(py, pieces, request.threads, |(rows, answer)| {
         let explain = |row, fault| match fault {
             Fault::Invalid(error) if request.invalid == Invalid::Raise => {
-                Err(places::of_row(row, &error))
+                Err(coordinates::of_row(row, &error))
             }
             Fault::Null | Fault::Invalid(_) => Ok(()),
         };
         let rows = places.read(rows.clone(), Place::new_geographic, explain)?;
-        *answer = Some(join(&searched, &rows, request)?);
+        *answer = Some(join(&target, &rows, request)?);
         Ok(())
     })?;
     let answers: Vec<Answer> = answers.into_iter().flatten().collect();
@@ -176,7 +176,7 @@ pub(super) fn run(
 }
 
 /// The answers to the rows of a block.
-fn join(searched: &Searched, rows: &[Option<Place>], request: &Request) -> PyResult<Answer> {
+fn join(target: &JoinTarget, rows: &[Option<Place>], request: &Request) -> PyResult<Answer> {
     let mut order: Vec<u64> = rows.iter().zip(0..).filter_map(in_order).collect();
     order.sort_unstable();
     // Reads and writes out of order have loops of their own, where they wait together.
@@ -186,7 +186,7 @@ fn join(searched: &Searched, rows: &[Option<Place>], request: &Request) -> PyRes
     let mut distances: Vec<f64> = Vec::with_capacity(sorted.len());
     // Where the hits of each row end, in the order of the search.
     let mut ends = Vec::with_capacity(sorted.len());
-    let mut searcher = Searcher::new(searched);
+    let mut searcher = Searcher::new(target);
     for some in sorted.chunks(pieces::ROWS) {
         Python::attach(|py: Python<'_>| py.check_signals())?;
         for place in some.iter().flatten() {

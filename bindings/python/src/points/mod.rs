@@ -1,7 +1,7 @@
 //! `Points`: named points in memory, and what is near a place.
 //!
-//! For: the class, its locks and its dictionary-like methods. Not for: reading columns (`rows.rs`,
-//! `places.rs`), searches (`search.rs`), the join of a table with points (`join.rs`).
+//! For: the class, its locks and its dictionary-like methods. Not for: reading columns
+//! (`coordinates.rs`), searches (`search.rs`), the join of a table with points (`join.rs`).
 //!
 //! ```text
 //! add, remove ──► collection (locked for writing, some rows at a time)
@@ -9,9 +9,8 @@
 //!                 the GIL, while others add
 //! ```
 
+mod coordinates;
 mod join;
-mod places;
-mod rows;
 mod search;
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
@@ -22,11 +21,11 @@ use whered_geo::{Cell, Place, Tree};
 
 use crate::arrow::output::Table;
 use crate::columns::Invalid;
+use crate::columns::rows::Names;
 use crate::pieces;
-use crate::texts::Layout;
-use join::Joining;
-use places::{Fault, Places};
-use rows::Names;
+use crate::strings::Layout;
+use coordinates::{Coordinates, Fault};
+use join::JoinState;
 
 /// Adds the class to the package.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -55,7 +54,7 @@ const COUNT_MAX: i64 = i32::MAX as i64;
 /// Cost: some 50 bytes of memory for a point with a short name; adding takes some 0.3 µs a point.
 ///
 /// >>> import whered
-/// >>> points = whered.Points(["palermo", "catania"], [13.361389, 15.087269], [38.115556, 37.502669])
+/// >>> points = whered.Points(["palermo", "catania"], [13.3614, 15.0873], [38.1156, 37.5027])
 /// >>> len(points), "palermo" in points
 /// (2, True)
 /// >>> points.near(15.0, 37.0, radius_meters=200_000)["member"].to_pylist()
@@ -73,7 +72,7 @@ const COUNT_MAX: i64 = i32::MAX as i64;
 pub(crate) struct Points {
     points: RwLock<whered_geo::Points>,
     /// Locked after the points.
-    joining: Mutex<Joining>,
+    join_state: Mutex<JoinState>,
 }
 
 impl Points {
@@ -83,19 +82,19 @@ impl Points {
     }
 
     /// The points as they are now, and what joins keep of them.
-    fn frozen_for_join(&self) -> (Tree, MutexGuard<'_, Joining>) {
+    fn frozen_for_join(&self) -> (Tree, MutexGuard<'_, JoinState>) {
         let points = self.points.read().unwrap_or_else(PoisonError::into_inner);
-        (points.freeze(), self.joining())
+        (points.freeze(), self.join_state())
     }
 
-    fn joining(&self) -> MutexGuard<'_, Joining> {
-        self.joining.lock().unwrap_or_else(PoisonError::into_inner)
+    fn join_state(&self) -> MutexGuard<'_, JoinState> {
+        self.join_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the points.
     fn change<T>(&self, change: impl FnOnce(&mut whered_geo::Points) -> T) -> T {
         let mut points = self.points.write().unwrap_or_else(PoisonError::into_inner);
-        self.joining().forget();
+        self.join_state().forget();
         change(&mut points)
     }
 
@@ -123,6 +122,7 @@ impl Points {
                     let mut batch = points.change_batch();
                     let mut cells = cells[rows.clone()].iter();
                     members.for_each(rows, |member| {
+                        let member = member.unwrap_or_default();
                         batch.push(member.as_bytes(), cells.next().copied());
                     });
                     points.apply_batch(&mut batch, threads);
@@ -145,7 +145,7 @@ impl Points {
         latitude: Option<&Bound<'_, PyAny>>,
         threads: usize,
     ) -> PyResult<Points> {
-        let points = Points { points: RwLock::default(), joining: Mutex::default() };
+        let points = Points { points: RwLock::default(), join_state: Mutex::default() };
         match (members, longitude, latitude) {
             (None, None, None) => {}
             (Some(members), Some(longitude), Some(latitude)) => {
@@ -189,11 +189,11 @@ impl Points {
     ) -> PyResult<usize> {
         pieces::check_threads(threads)?;
         let members = Names::of_object(members, "members")?;
-        let places = Places::of_objects(longitude, latitude)?;
-        places::same_length(("members", members.len()), ("longitude", places.len()))?;
+        let places = Coordinates::of_objects(longitude, latitude)?;
+        coordinates::same_length(("members", members.len()), ("longitude", places.len()))?;
         let explain = |row, fault| match fault {
             Fault::Null => Err(of_null(row, "the longitude or latitude")),
-            Fault::Invalid(error) => Err(places::of_row(row, &error)),
+            Fault::Invalid(error) => Err(coordinates::of_row(row, &error)),
         };
         let mut cells = Vec::with_capacity(places.len());
         for start in (0..places.len()).step_by(pieces::ROWS) {
@@ -234,6 +234,7 @@ impl Points {
             py.detach(|| {
                 self.change(|points| {
                     members.for_each(rows, |member| {
+                        let member = member.unwrap_or_default();
                         removed += usize::from(points.remove(member.as_bytes()));
                     });
                 });
@@ -268,7 +269,7 @@ impl Points {
         count: Option<i64>,
         texts: &str,
     ) -> PyResult<Table> {
-        let center = places::geographic(longitude, latitude)?;
+        let center = coordinates::geographic(longitude, latitude)?;
         let texts = Layout::of_name(texts)?;
         if radius_meters.is_none() && count.is_none() {
             return Err(PyValueError::new_err("near takes radius_meters, count, or both"));
@@ -324,7 +325,7 @@ impl Points {
                 search::run(py, &tree, &search, &search::WITHIN, texts)
             }
             (None, None, Some((longitude, latitude, radius))) => {
-                let center = places::geographic(longitude, latitude)?;
+                let center = coordinates::geographic(longitude, latitude)?;
                 let search = search::of_circle(center, checked_radius(Some(radius))?);
                 let tree = py.detach(|| self.frozen());
                 search::run(py, &tree, &search, &search::NEAR, texts)
@@ -346,12 +347,12 @@ impl Points {
     /// "dictionary".
     ///
     /// Raises `ValueError` for columns of different lengths, a count below 1 and a radius below 0.
-    /// Cost: up to a µs a row on each of `threads` threads, some more for few rows. For many rows an
-    /// index of some 31 bytes a point is made first, in 0.1 µs a point, and kept until points
+    /// Cost: up to a µs a row on each of `threads` threads, some more for few rows. For many rows
+    /// an index of some 31 bytes a point is made first, in 0.1 µs a point, and kept until points
     /// change.
     ///
     /// >>> import whered
-    /// >>> points = whered.Points(["palermo", "catania"], [13.361389, 15.087269], [38.115556, 37.502669])
+    /// >>> points = whered.Points(["palermo", "catania"], [13.3614, 15.0873], [38.1156, 37.5027])
     /// >>> table = points.nearest([13.0, 15.0, None], [38.0, 37.0, 37.0])
     /// >>> table["member"].to_pylist(), [m and round(m) for m in table["distance_meters"]]
     /// (['palermo', 'catania', None], [34160, 56441, None])
@@ -380,7 +381,7 @@ impl Points {
             invalid: Invalid::of_name(invalid)?,
             threads,
         };
-        let places = Places::of_objects(longitude, latitude)?;
+        let places = Coordinates::of_objects(longitude, latitude)?;
         join::run(py, self, &places, &request)
     }
 
@@ -426,7 +427,7 @@ impl Points {
     /// Adds or moves one point: `points["a"] = longitude, latitude`. Raises `ValueError` for
     /// numbers beyond the limits. Columns are many times quicker to add.
     fn __setitem__(&self, py: Python<'_>, member: &str, place: (f64, f64)) -> PyResult<()> {
-        let cell = Cell::from_place(places::storable(place.0, place.1)?);
+        let cell = Cell::from_place(coordinates::storable(place.0, place.1)?);
         py.detach(|| self.change(|points| points.insert(member.as_bytes(), cell)));
         Ok(())
     }

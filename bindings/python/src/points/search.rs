@@ -12,10 +12,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use whered_geo::{Found, FoundCursor, FoundHit, Order, Place, Polygon, Search, Shape, Tree};
 
-use super::places;
+use super::coordinates;
 use crate::arrow::output::{Column, Table};
 use crate::pieces;
-use crate::texts::Layout;
+use crate::strings::Layout;
 
 /// What a table says of each hit, besides its member and place.
 pub(super) struct Columns {
@@ -45,8 +45,8 @@ impl Area {
     ///
     /// `ValueError` for numbers beyond the limits, and a south that is north of the north.
     pub(super) fn of_sides((west, south, east, north): (f64, f64, f64, f64)) -> PyResult<Area> {
-        places::geographic(west, south)?;
-        places::geographic(east, north)?;
+        coordinates::geographic(west, south)?;
+        coordinates::geographic(east, north)?;
         if south > north {
             return Err(PyValueError::new_err(format!(
                 "box: south {south} is more than north {north}; a box is (west, south, east, north)"
@@ -55,7 +55,7 @@ impl Area {
         Ok(Area { west, south, east, north })
     }
 
-    fn holds(&self, place: Place) -> bool {
+    fn contains(&self, place: Place) -> bool {
         let (x, y) = (place.longitude_degrees, place.latitude_degrees);
         let is_between = if self.west <= self.east {
             self.west <= x && x <= self.east
@@ -135,7 +135,7 @@ pub(super) fn corners(object: &Bound<'_, PyAny>) -> PyResult<Vec<Place>> {
             .and_then(|numbers| numbers.map(|number| number?.extract()).collect())
             .map_err(|_| of_corner(number))?;
         let [longitude, latitude] = pair[..] else { return Err(of_corner(number)) };
-        places.push(places::geographic(longitude, latitude)?);
+        places.push(coordinates::geographic(longitude, latitude)?);
     }
     Ok(places)
 }
@@ -162,7 +162,7 @@ pub(super) fn run(
 pub(super) fn run_box(py: Python<'_>, tree: &Tree, area: &Area, texts: Layout) -> PyResult<Table> {
     let mut answer = Answer::new(&WITHIN, texts);
     for search in area.searches() {
-        answer.take(py, tree, &search, |hit| area.holds(hit.place()))?;
+        answer.take(py, tree, &search, |hit| area.contains(hit.place()))?;
     }
     answer.table()
 }

@@ -1,6 +1,6 @@
 //! Rows of two columns as places, and single places of arguments.
 //!
-//! Not for: chunks and types of columns (`rows.rs`).
+//! Not for: chunks and types of columns (`columns/rows.rs`).
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use whered_geo::{Place, PlaceError};
 
-use super::rows::Numbers;
+use crate::columns::rows::Numbers;
 
 /// Why a row has no place.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -26,12 +26,12 @@ const BATCH_ROWS: usize = 1024;
 pub(super) type Check = fn(f64, f64) -> Result<Place, PlaceError>;
 
 /// Columns of longitudes and latitudes.
-pub(super) struct Places {
+pub(super) struct Coordinates {
     longitude: Numbers,
     latitude: Numbers,
 }
 
-impl Places {
+impl Coordinates {
     /// The places of columns that a caller passed.
     ///
     /// # Errors
@@ -40,11 +40,11 @@ impl Places {
     pub(super) fn of_objects(
         longitude: &Bound<'_, PyAny>,
         latitude: &Bound<'_, PyAny>,
-    ) -> PyResult<Places> {
+    ) -> PyResult<Coordinates> {
         let longitude = Numbers::of_object(longitude, "longitude")?;
         let latitude = Numbers::of_object(latitude, "latitude")?;
         same_length(("longitude", longitude.len()), ("latitude", latitude.len()))?;
-        Ok(Places { longitude, latitude })
+        Ok(Coordinates { longitude, latitude })
     }
 
     /// The number of rows.
@@ -108,7 +108,7 @@ pub(super) fn same_length(one: (&str, usize), other: (&str, usize)) -> PyResult<
 ///
 /// `ValueError` with the number and its limits.
 pub(super) fn geographic(longitude: f64, latitude: f64) -> PyResult<Place> {
-    Place::new_geographic(longitude, latitude).map_err(|error| of_place(&error))
+    Place::new_geographic(longitude, latitude).map_err(|error| out_of_range(&error))
 }
 
 /// A place that can be kept.
@@ -117,10 +117,10 @@ pub(super) fn geographic(longitude: f64, latitude: f64) -> PyResult<Place> {
 ///
 /// As [`geographic`].
 pub(super) fn storable(longitude: f64, latitude: f64) -> PyResult<Place> {
-    Place::new(longitude, latitude).map_err(|error| of_place(&error))
+    Place::new(longitude, latitude).map_err(|error| out_of_range(&error))
 }
 
-fn of_place(error: &PlaceError) -> PyErr {
+fn out_of_range(error: &PlaceError) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 

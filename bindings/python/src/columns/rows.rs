@@ -1,7 +1,7 @@
-//! The columns that points come in: names, and numbers of degrees.
+//! Columns as names, and as numbers: rows by their number, however the column is chunked.
 //!
-//! For: rows by their number in the column, however the column is chunked. Not for: what a row
-//! means (`places.rs`), nor Python's objects (`arrow`).
+//! Not for: what a row means (its users say), addresses (`addresses.rs`), nor Python's objects
+//! (`arrow`).
 //!
 //! Cost: columns of doubles and of texts are read where they lie; other numbers are copied.
 
@@ -13,7 +13,7 @@ use arrow_array::types::{
     ArrowPrimitiveType, Decimal128Type, Float32Type, Int8Type, Int16Type, Int32Type, Int64Type,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, Float64Array, PrimitiveArray, new_empty_array};
+use arrow_array::{Array, ArrayAccessor, ArrayRef, Float64Array, PrimitiveArray, new_empty_array};
 use arrow_schema::DataType;
 use pyo3::prelude::*;
 
@@ -27,10 +27,10 @@ struct Chunks<T> {
 }
 
 /// A column of numbers, as doubles.
-pub(super) struct Numbers(Chunks<Float64Array>);
+pub(crate) struct Numbers(Chunks<Float64Array>);
 
 /// A column of names: texts, or whole numbers, which are taken as they are written.
-pub(super) struct Names(Chunks<NameChunk>);
+pub(crate) struct Names(Chunks<NameChunk>);
 
 enum NameChunk {
     /// Of one of the types of texts.
@@ -88,18 +88,26 @@ impl Numbers {
     /// # Errors
     ///
     /// `TypeError` for a column of another type, and the errors of [`Column::of_object`].
-    pub(super) fn of_object(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Numbers> {
-        let column = Column::of_object(object, what)?;
-        Ok(Numbers(Chunks::of(&column, what, "numbers", doubles)?))
+    pub(crate) fn of_object(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Numbers> {
+        Numbers::of_column(&Column::of_object(object, what)?, what)
+    }
+
+    /// The numbers of a column.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` for a column of another type.
+    pub(crate) fn of_column(column: &Column, what: &str) -> PyResult<Numbers> {
+        Ok(Numbers(Chunks::of(column, what, "numbers", doubles)?))
     }
 
     /// The number of rows.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Appends the numbers of rows, `None` for null.
-    pub(super) fn read(&self, rows: Range<usize>, numbers: &mut Vec<Option<f64>>) {
+    pub(crate) fn read(&self, rows: Range<usize>, numbers: &mut Vec<Option<f64>>) {
         for (chunk, rows) in self.0.parts(rows) {
             let values = &chunk.values()[rows.clone()];
             match chunk.nulls() {
@@ -120,18 +128,26 @@ impl Names {
     /// # Errors
     ///
     /// `TypeError` for a column of another type, and the errors of [`Column::of_object`].
-    pub(super) fn of_object(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Names> {
-        let column = Column::of_object(object, what)?;
-        Ok(Names(Chunks::of(&column, what, "texts and whole numbers", NameChunk::of)?))
+    pub(crate) fn of_object(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Names> {
+        Names::of_column(&Column::of_object(object, what)?, what)
+    }
+
+    /// The names of a column.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` for a column of another type.
+    pub(crate) fn of_column(column: &Column, what: &str) -> PyResult<Names> {
+        Ok(Names(Chunks::of(column, what, "texts and whole numbers", NameChunk::of)?))
     }
 
     /// The number of rows.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
     /// The first row among these that is null.
-    pub(super) fn first_null(&self, rows: Range<usize>) -> Option<usize> {
+    pub(crate) fn first_null(&self, rows: Range<usize>) -> Option<usize> {
         let mut row = rows.start;
         for (chunk, rows) in self.0.parts(rows) {
             for at in rows {
@@ -144,8 +160,8 @@ impl Names {
         None
     }
 
-    /// Calls with the name of each of these rows; that of a row which is null is empty.
-    pub(super) fn for_each(&self, rows: Range<usize>, mut take: impl FnMut(&str)) {
+    /// Calls with the name of each of these rows, `None` for null.
+    pub(crate) fn for_each(&self, rows: Range<usize>, mut take: impl FnMut(Option<&str>)) {
         for (chunk, rows) in self.0.parts(rows) {
             chunk.for_each(rows, &mut take);
         }
@@ -195,40 +211,47 @@ impl NameChunk {
         }
     }
 
-    fn for_each(&self, rows: Range<usize>, take: &mut impl FnMut(&str)) {
+    fn for_each(&self, rows: Range<usize>, take: &mut impl FnMut(Option<&str>)) {
         match self {
             NameChunk::Texts(texts) => match texts.data_type() {
-                DataType::Utf8 => {
-                    let texts = texts.as_string::<i32>();
-                    rows.for_each(|row| take(texts.value(row)));
-                }
-                DataType::LargeUtf8 => {
-                    let texts = texts.as_string::<i64>();
-                    rows.for_each(|row| take(texts.value(row)));
-                }
-                _ => {
-                    let texts = texts.as_string_view();
-                    rows.for_each(|row| take(texts.value(row)));
-                }
+                DataType::Utf8 => each(texts.as_string::<i32>(), rows, take),
+                DataType::LargeUtf8 => each(texts.as_string::<i64>(), rows, take),
+                _ => each(texts.as_string_view(), rows, take),
             },
             NameChunk::Dictionary { texts, keys, .. } => {
                 let texts = NameChunk::Texts(Arc::clone(texts));
                 for row in rows {
                     if self.is_null(row) {
-                        take("");
+                        take(None);
                     } else {
                         texts.for_each(keys[row]..keys[row] + 1, take);
                     }
                 }
             }
-            NameChunk::Signed(numbers) => {
-                rows.for_each(|row| take(&numbers.value(row).to_string()));
-            }
-            NameChunk::Unsigned(numbers) => {
-                rows.for_each(|row| take(&numbers.value(row).to_string()));
-            }
-            NameChunk::Nulls => rows.for_each(|_| take("")),
+            NameChunk::Signed(numbers) => numbered(numbers, rows, take),
+            NameChunk::Unsigned(numbers) => numbered(numbers, rows, take),
+            NameChunk::Nulls => rows.for_each(|_| take(None)),
         }
+    }
+}
+
+fn each<'a, A: ArrayAccessor<Item = &'a str>>(
+    texts: A,
+    rows: Range<usize>,
+    take: &mut impl FnMut(Option<&str>),
+) {
+    rows.for_each(|row| take(texts.is_valid(row).then(|| texts.value(row))));
+}
+
+/// Whole numbers as they are written.
+fn numbered<T: ArrowPrimitiveType<Native: ToString>>(
+    numbers: &PrimitiveArray<T>,
+    rows: Range<usize>,
+    take: &mut impl FnMut(Option<&str>),
+) {
+    for row in rows {
+        let written = numbers.is_valid(row).then(|| numbers.value(row).to_string());
+        take(written.as_deref());
     }
 }
 
@@ -253,7 +276,7 @@ fn doubles(array: &ArrayRef) -> Option<Float64Array> {
     })
 }
 
-/// The same numbers in a wider type.
+/// An array with its numbers in a wider type.
 fn widened<F: ArrowPrimitiveType, T: ArrowPrimitiveType>(array: &ArrayRef) -> PrimitiveArray<T>
 where
     T::Native: From<F::Native>,

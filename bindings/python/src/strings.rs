@@ -31,7 +31,6 @@ pub(crate) enum Layout {
 }
 
 /// The number of no text.
-#[allow(dead_code, reason = "for sets and rules, which follow")]
 pub(crate) const NO_TEXT: u32 = u32::MAX;
 
 impl Layout {
@@ -114,7 +113,7 @@ impl Layout {
                     let text = number(key).filter(|number| pool.views.is_valid(*number));
                     keys.append_option(text.map(|number| number as i32));
                 }
-                dictionary(keys, &pool.texts()?)
+                dictionary(keys, &pool.values()?)
             }
             _ => self.of_views(pool.gathered(numbers.iter().map(number))?),
         }
@@ -134,8 +133,14 @@ impl Pool {
         Pool { views: views.finish() }
     }
 
+    /// One of the texts; none if it is null.
+    pub(crate) fn text(&self, number: usize) -> Option<&str> {
+        let is_there = number < self.views.len() && self.views.is_valid(number);
+        is_there.then(|| self.views.value(number))
+    }
+
     /// The texts as the values of a dictionary.
-    fn texts(&self) -> PyResult<ArrayRef> {
+    fn values(&self) -> PyResult<ArrayRef> {
         let texts: StringBuilder = built(self.views.len(), || self.views.iter())?;
         Ok(finished(texts))
     }
