@@ -17,7 +17,7 @@
 
 use std::collections::BinaryHeap;
 
-use super::vectors::{FANOUT, NODE_SLACK, Vector, rounded, square, unit_vector};
+use super::vectors::{FANOUT, NODE_SLACK, Vector, rounded, square, vector_of};
 use super::{NearestIndex, vectors};
 use crate::cell::Cell;
 use crate::distance::{EARTH_RADIUS_METERS, Origin};
@@ -33,7 +33,7 @@ pub struct NearestFinder<'a> {
     index: &'a NearestIndex,
     path: whered_simd::Path,
     /// Nodes and blocks that may hold something nearer.
-    pending: Vec<Pending>,
+    pending: Vec<QueueEntry>,
     /// The smallest squares so far, as bits, which are ordered as the numbers are.
     smallest: BinaryHeap<u64>,
     candidates: Vec<Candidate>,
@@ -46,7 +46,7 @@ pub struct NearestFinder<'a> {
 
 /// A node, or a block at height 0.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct QueueEntry {
     square: f32,
     height: u32,
     number: u32,
@@ -79,7 +79,7 @@ impl<'a> NearestFinder<'a> {
     ///
     /// A radius that is not a number excludes nothing.
     pub fn find(&mut self, center: Place, count: usize, radius_meters: f64) -> &[Hit<'a>] {
-        let from = unit_vector(center);
+        let from = vector_of(center);
         let limit = limit_of(radius_meters).min(self.limit_of_last(from, count));
         self.hits.clear();
         if count == 0 || radius_meters < 0.0 {
@@ -123,7 +123,7 @@ impl<'a> NearestFinder<'a> {
         let around = rounded(from);
         let height = self.index.levels.len() as u32;
         if height > 0 {
-            self.pending.push(Pending { square: 0.0, height, number: 0 });
+            self.pending.push(QueueEntry { square: 0.0, height, number: 0 });
         }
         while let Some(next) = self.pending.pop() {
             if next.square > single(limit) {
@@ -140,7 +140,7 @@ impl<'a> NearestFinder<'a> {
 
     /// Appends the children of a node that are within the limit, the nearest last.
     #[inline(always)]
-    fn push_children(&mut self, node: Pending, around: &vectors::Bounds, limit: f32) {
+    fn push_children(&mut self, node: QueueEntry, around: &vectors::Bounds, limit: f32) {
         let squares =
             self.index.levels[node.height as usize - 1][node.number as usize].squares(around);
         let mut near = 0_u32;
@@ -153,7 +153,7 @@ impl<'a> NearestFinder<'a> {
             near &= near - 1;
             let square = squares[lane as usize];
             let number = node.number * FANOUT as u32 + lane;
-            self.pending.push(Pending { square, height: node.height - 1, number });
+            self.pending.push(QueueEntry { square, height: node.height - 1, number });
             let mut at = self.pending.len() - 1;
             while at > first && self.pending[at - 1].square < square {
                 self.pending.swap(at - 1, at);

@@ -23,7 +23,7 @@ mod finder;
 mod vectors;
 
 pub use finder::NearestFinder;
-use vectors::{Block, FANOUT, Node, unit_vector};
+use vectors::{Block, FANOUT, Node, vector_of};
 
 use super::Tree;
 use super::walk::{Cursor, LeafAt};
@@ -94,7 +94,7 @@ impl NearestIndex {
                 if lane == 0 {
                     blocks.push(Block::EMPTY);
                 }
-                let vector = unit_vector(Cell::from_stored_bits(bits).place());
+                let vector = vector_of(Cell::from_stored_bits(bits).place());
                 blocks.last_mut().expect("one was pushed").set(lane, vector);
                 entries.push(Entry { at: at.at(), slot: slot as u32 });
                 if entries.len() % ENTRIES_BETWEEN_CHECKS == 0 {

@@ -37,7 +37,7 @@ pub(super) struct Node {
 }
 
 /// The unit vector of a place, each number within 1e-15 of the true one.
-pub(super) fn unit_vector(place: Place) -> Vector {
+pub(super) fn vector_of(place: Place) -> Vector {
     let (east, upward) = (radians(place.longitude_degrees), radians(place.latitude_degrees));
     let level = upward.cos();
     [level * east.cos(), level * east.sin(), upward.sin()]
