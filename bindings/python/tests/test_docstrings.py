@@ -44,9 +44,10 @@ def members():
                 continue
             seen.add(id(item))
             yield f"{module.__name__}.{name}", item
-            for method, value in vars(item).items() if inspect.isclass(item) else ():
+            for method in vars(item) if inspect.isclass(item) else ():
                 if not method.startswith("_"):
-                    yield f"{module.__name__}.{name}.{method}", value
+                    # Not out of `vars`: a static method there hides the docstring.
+                    yield f"{module.__name__}.{name}.{method}", getattr(item, method)
 
 
 ALL = dict(members())

@@ -355,7 +355,7 @@ impl Points {
     /// >>> points = whered.Points(["palermo", "catania"], [13.3614, 15.0873], [38.1156, 37.5027])
     /// >>> table = points.nearest([13.0, 15.0, None], [38.0, 37.0, 37.0])
     /// >>> table["member"].to_pylist(), [m and round(m) for m in table["distance_meters"]]
-    /// (['palermo', 'catania', None], [34160, 56441, None])
+    /// (['palermo', 'catania', None], [34163, 56445, None])
     /// >>> points.nearest([13.0], [38.0], count=2).to_pydict()["rank"]
     /// [1, 2]
     #[pyo3(signature = (
