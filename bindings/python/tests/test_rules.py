@@ -290,7 +290,7 @@ def test_formats_are_told_by_their_content_or_by_name(tmp_path):
         assert table.to_pydict()["line"] == [4] and table["verdict"][0] == "accept"
     forward = whered.Rules.read(path, chain="FORWARD", table="filter")
     assert forward.match(source=["192.0.2.1", "10.0.0.1"])["verdict"].to_pylist() == ["drop", "accept"]
-    assert repr(forward) == "<whered.Rules: 2 rules, entered by chain FORWARD>"
+    assert repr(forward) == "<whered.Rules: 1 rules, entered by chain FORWARD>"
     bench = whered.Rules.parse("@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t22 : 22\t0x06/0xFF\n")
     assert len(bench) == 1
 
@@ -404,3 +404,16 @@ def test_files_that_cannot_be_read_are_errors_of_the_system(tmp_path):
     path.write_bytes(b"chain input policy drop {\n\xff\n}\n")
     with pytest.raises(ValueError, match="rules:2: found bytes that are no text"):
         whered.Rules.read(path)
+
+
+def test_a_verdict_that_depends_on_a_limit_is_maybe() -> None:
+    rules = whered.Rules.parse(
+        "*filter\n:INPUT DROP [0:0]\n"
+        "-A INPUT -p tcp --dport 22 -m limit --limit 3/min -j ACCEPT\n"
+        "-A INPUT -p tcp --dport 80 -j ACCEPT\nCOMMIT\n"
+    )
+    assert len(rules) == 2
+    packets = {"source": ["192.0.2.1"] * 3, "protocol": "tcp", "destination_port": [22, 80, 443]}
+    assert rules.match(**packets)["verdict"].to_pylist() == ["maybe", "accept", "drop"]
+    packet = rules.match_packet("192.0.2.1", protocol="tcp", destination_port=22)
+    assert packet["verdict"] == "maybe"

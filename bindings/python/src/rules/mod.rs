@@ -195,7 +195,7 @@ impl Rules {
     }
 
     fn new(ruleset: Ruleset, matcher: Matcher, sets: GivenSets) -> Rules {
-        let mut verdicts = vec![Verdict::Continue];
+        let mut verdicts = vec![Verdict::Continue, Verdict::Maybe];
         verdicts.extend(ruleset.rules().iter().filter_map(|rule| rule.action.verdict()));
         verdicts.extend(ruleset.chains().iter().filter_map(|chain| chain.policy.clone()));
         let mut verdict_numbers = HashMap::new();
