@@ -81,6 +81,18 @@ impl MaxMindReader {
         self.set(py, Source::of_bytes(bytes), name)
     }
 
+    /// Reads the file of a descriptor into memory, and returns its metadata; `None` for a file whose
+    /// bytes the caller is to read.
+    fn _open_memory<'py>(
+        &self,
+        py: Python<'py>,
+        descriptor: i32,
+        name: &str,
+    ) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let source = py.detach(|| Source::memory(descriptor))?;
+        source.map(|source| self.set(py, source, name)).transpose()
+    }
+
     /// Maps the file of a descriptor, and returns its metadata.
     fn _open_mapped<'py>(
         &self,

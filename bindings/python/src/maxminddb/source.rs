@@ -5,7 +5,7 @@
 
 use crate::error::InvalidDatabaseError;
 use bytes::Bytes;
-use memmap2::{Mmap, MmapOptions};
+use memmap2::{Advice, Mmap, MmapOptions};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -28,6 +28,27 @@ pub(super) enum Source {
 impl Source {
     pub(super) fn of_bytes(bytes: PyBackedBytes) -> Source {
         Source::Memory(Bytes::from_owner(bytes))
+    }
+
+    /// Reads the file of a descriptor into memory, in large pages where the system has them: lookups
+    /// jump over all of it. `None` for a file whose size is not known beforehand.
+    pub(super) fn memory(descriptor: i32) -> PyResult<Option<Source>> {
+        let file = duplicate(descriptor)?;
+        let metadata = file.metadata()?;
+        let Some(size) = usize::try_from(metadata.len()).ok().filter(|&size| size > 0) else {
+            return Ok(None);
+        };
+        if !metadata.is_file() {
+            return Ok(None);
+        }
+        let mut map = MmapOptions::new().len(size).map_anon()?;
+        // A system without large pages reads from small ones.
+        let _ = map.advise(Advice::HugePage);
+        match file.read_exact_at(&mut map, 0) {
+            Ok(()) => Ok(Some(Source::Memory(Bytes::from_owner(map.make_read_only()?)))),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Maps the file of a descriptor, which the caller may close afterwards.

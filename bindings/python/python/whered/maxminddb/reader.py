@@ -71,7 +71,8 @@ class Reader(MaxMindReader):
                 return self._open_file(file.fileno(), name)
             if mode in (MODE_MMAP, MODE_MMAP_EXT):
                 return self._open_mapped(file.fileno(), name)
-            return self._open_bytes(file.readall(), name)
+            found = self._open_memory(file.fileno(), name)
+            return self._open_bytes(file.readall(), name) if found is None else found
 
     def metadata(self) -> Metadata:
         """Return the metadata of the database."""
