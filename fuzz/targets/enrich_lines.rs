@@ -26,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
     };
     let whole = records(&shape, bytes);
     for (start, end) in &whole {
-        let (mut parts, mut scratch) = (Vec::new(), json::Scratch::default());
+        let (mut parts, mut scratch) = (Vec::new(), split::Scratch::default());
         let content = *start..end.content;
         let address = split::split(&shape, bytes, content.clone(), &mut parts, &mut scratch);
         for place in parts.iter().chain(address.as_ref().ok()) {

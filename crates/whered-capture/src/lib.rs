@@ -43,6 +43,7 @@ mod format;
 mod interfaces;
 mod ip;
 mod link;
+pub mod logs;
 mod pcap;
 mod pcapng;
 mod record;

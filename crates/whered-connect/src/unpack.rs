@@ -1,22 +1,30 @@
 //! Opens what users give as input: a file or standard input, plain or packed.
 //!
 //! The first bytes say how a stream is packed, never its name: gzip (RFC 1952, any number of
-//! members) and Zstandard (RFC 8878, any number of frames). Every other packing, a second packing
-//! inside the first and an archive of files are refused with the way to unpack them.
+//! members), Zstandard (RFC 8878, any number of frames), xz and bzip2 (any number of streams) and
+//! LZ4 (any number of frames). Every other packing, a second packing inside the first and an archive
+//! of files are refused with the way to unpack them.
 //!
 //! Nothing waits for more than [`Packing::MAGIC_BYTES`], so that a live stream is not held back.
 
 use std::fs;
-use std::io::{self, BufReader, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use flate2::read::MultiGzDecoder;
+use bzip2::bufread::MultiBzDecoder;
+use flate2::bufread::MultiGzDecoder;
+use lz4_flex::frame::FrameDecoder;
+use lzma_rust2::XzReader;
 use whered_ip::Packing;
 
 /// How much a decoder reads at once.
 const PACKED_BYTES: usize = 256 << 10;
+
+/// The most memory that a file of xz may ask for: `xz -9` needs 65 MiB, and its `--ultra` settings
+/// do not go beyond it either.
+const XZ_MEMORY_KIB: u32 = 256 << 10;
 
 /// Bytes of any source.
 pub type Stream = Box<dyn Read + Send>;
@@ -32,6 +40,23 @@ impl<R: Read> Read for CountingReader<R> {
         let read = self.inner.read(buffer)?;
         self.count.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
+    }
+}
+
+/// Frames of LZ4, one after the other.
+struct Lz4Frames<R: Read> {
+    decoder: FrameDecoder<R>,
+}
+
+impl<R: BufRead> Read for Lz4Frames<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            // A frame that ends gives no bytes, and the next one may follow.
+            let read = self.decoder.read(buffer)?;
+            if read > 0 || buffer.is_empty() || self.decoder.get_mut().fill_buf()?.is_empty() {
+                return Ok(read);
+            }
+        }
     }
 }
 
@@ -92,15 +117,16 @@ pub fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
 /// ```
 pub fn unpacked(stream: Stream, count: Arc<AtomicU64>) -> io::Result<(Stream, bool)> {
     let (magic, stream) = peeked(CountingReader { inner: stream, count })?;
-    let reader: Stream = match Packing::refuse_others(&magic)? {
-        Some(Packing::Gzip) => {
-            Box::new(MultiGzDecoder::new(BufReader::with_capacity(PACKED_BYTES, stream)))
-        }
-        Some(_) => {
-            let packed = BufReader::with_capacity(PACKED_BYTES, stream);
-            Box::new(zstd::Decoder::with_buffer(packed)?)
-        }
-        None => return Ok((Box::new(ArchiveGuard { inner: stream, head: Vec::new() }), false)),
+    let Some(packing) = Packing::refuse_unreadable(&magic)? else {
+        return Ok((Box::new(ArchiveGuard { inner: stream, head: Vec::new() }), false));
+    };
+    let packed = BufReader::with_capacity(PACKED_BYTES, stream);
+    let reader: Stream = match packing {
+        Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
+        Packing::Xz => Box::new(XzReader::new_mem_limit(packed, true, XZ_MEMORY_KIB)),
+        Packing::Bzip2 => Box::new(MultiBzDecoder::new(packed)),
+        Packing::Lz4 => Box::new(Lz4Frames { decoder: FrameDecoder::new(packed) }),
+        _ => Box::new(zstd::Decoder::with_buffer(packed)?),
     };
     let (magic, reader) = peeked(reader)?;
     if let Some(packing) = Packing::of(&magic) {
@@ -144,10 +170,48 @@ mod tests {
         gzip.finish().unwrap()
     }
 
+    fn bzip2(bytes: &[u8]) -> Vec<u8> {
+        let mut bzip2 = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        bzip2.write_all(bytes).unwrap();
+        bzip2.finish().unwrap()
+    }
+
+    fn lz4(bytes: &[u8]) -> Vec<u8> {
+        let mut lz4 = lz4_flex::frame::FrameEncoder::new(Vec::new());
+        lz4.write_all(bytes).unwrap();
+        lz4.finish().unwrap()
+    }
+
+    /// `printf '8.8.8.8\n' | xz`
+    const XZ: [u8; 64] = [
+        0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x0, 0x0, 0x4, 0xe6, 0xd6, 0xb4, 0x46, 0x2, 0x0, 0x21, 0x1,
+        0x16, 0x0, 0x0, 0x0, 0x74, 0x2f, 0xe5, 0xa3, 0x1, 0x0, 0x7, 0x38, 0x2e, 0x38, 0x2e, 0x38,
+        0x2e, 0x38, 0xa, 0x0, 0xe0, 0x39, 0x49, 0x25, 0x27, 0x5e, 0x84, 0x22, 0x0, 0x1, 0x20, 0x8,
+        0xbb, 0x19, 0xd9, 0xbb, 0x1f, 0xb6, 0xf3, 0x7d, 0x1, 0x0, 0x0, 0x0, 0x0, 0x4, 0x59, 0x5a,
+    ];
+
+    #[test]
+    fn streams_one_behind_the_other_are_one_and_half_a_stream_is_an_error() {
+        let text = b"8.8.8.8\n".to_vec();
+        let zstd = zstd::encode_all(&text[..], 1).unwrap();
+        for packed in [gzip(&text), zstd, bzip2(&text), lz4(&text), XZ.to_vec()] {
+            assert_eq!(read(packed.clone()).unwrap(), text);
+            assert_eq!(read(packed.repeat(3)).unwrap(), text.repeat(3));
+            for size in 9..packed.len() {
+                let cut = read(packed[..size].to_vec());
+                assert!(
+                    cut.is_err() || packed[..4] == [4, 0x22, 0x4d, 0x18],
+                    "{size} of {packed:?}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn a_stream_is_unpacked_once_and_never_twice() {
         let text = b"8.8.8.8\n".repeat(100);
-        let packed = [gzip(&text), zstd::encode_all(&text[..], 1).unwrap()];
+        let packed =
+            [gzip(&text), zstd::encode_all(&text[..], 1).unwrap(), bzip2(&text), lz4(&text)];
         assert_eq!(read(text.clone()).unwrap(), text);
         for once in &packed {
             assert_eq!(read(once.clone()).unwrap(), text);

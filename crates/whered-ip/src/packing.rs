@@ -117,6 +117,25 @@ impl Packing {
         Packing::of(head).map_or(Ok(()), |packing| Err(Packed { packing, also: "" }))
     }
 
+    /// As [`Packing::refuse`], where every packing of one stream that is common is read as it is:
+    /// gzip, Zstandard, xz, bzip2 and frames of LZ4.
+    ///
+    /// # Errors
+    /// As [`Packing::refuse`].
+    pub fn refuse_unreadable(head: &[u8]) -> Result<Option<Packing>, Packed> {
+        match Packing::of(head) {
+            // The form of LZ4 before its frames.
+            Some(Packing::Lz4) if head.first() == Some(&0x02) => {
+                Err(Packed { packing: Packing::Lz4, also: ", or pack it anew" })
+            }
+            readable @ (None
+            | Some(
+                Packing::Gzip | Packing::Zstandard | Packing::Xz | Packing::Bzip2 | Packing::Lz4,
+            )) => Ok(readable),
+            Some(packing) => Err(Packed { packing, also: ", or pack it with gzip, zstd or xz" }),
+        }
+    }
+
     /// As [`Packing::refuse`], where gzip and Zstandard are read as they are: what they are packed
     /// with, if it is one of these.
     ///

@@ -258,6 +258,15 @@ pub(crate) struct EnrichArguments {
     /// Column or member with the address, by name or by number from 1; without it, detected
     #[arg(long, value_name = "NAME|NUMBER")]
     pub(crate) column: Option<String>,
+    /// Encoding of the input; without it, UTF-8, or UTF-16 with a byte order mark
+    #[arg(long, value_enum)]
+    pub(crate) encoding: Option<Encoding>,
+    /// Format string of nginx ($remote_addr ...) or Apache (%h ...) that the log was written with
+    #[arg(long, value_name = "FORMAT", conflicts_with = "input_format")]
+    pub(crate) pattern: Option<String>,
+    /// Lines of any text: look up the first public address in each
+    #[arg(long, conflicts_with_all = ["input_format", "pattern", "column"])]
+    pub(crate) anywhere: bool,
     /// Which address of a list to use, such as that of X-Forwarded-For
     #[arg(long, value_enum, default_value_t = ListChoice::First)]
     pub(crate) list: ListChoice,
@@ -276,14 +285,61 @@ pub(crate) struct EnrichArguments {
 pub(crate) enum InputFormat {
     /// nginx or Apache access log, common or combined
     Combined,
-    /// Comma-separated (or semicolon-separated) values
+    /// Comma-separated (or semicolon- or pipe-separated) values
     Csv,
     /// Tab-separated values
     Tsv,
-    /// One JSON object per line
+    /// Pipe-separated values
+    Psv,
+    /// JSON objects: one per line, an array, pretty-printed, or in {"Records": [...]}
+    #[value(alias = "json")]
     Ndjson,
     /// Apache Parquet
     Parquet,
+    /// W3C extended log with #Fields, as of IIS
+    #[value(alias = "iis")]
+    W3c,
+    /// Amazon CloudFront standard log
+    Cloudfront,
+    /// Zeek log in TSV
+    Zeek,
+    /// AWS Application Load Balancer access log
+    Alb,
+    /// AWS Classic Load Balancer access log
+    Elb,
+    /// Amazon S3 server access log
+    S3,
+    /// AWS VPC flow log
+    Vpc,
+    /// HAProxy log, HTTP or TCP
+    Haproxy,
+    /// Squid native access log
+    Squid,
+    /// Envoy default access log
+    Envoy,
+    /// Istio default access log
+    Istio,
+    /// nginx error log
+    NginxError,
+    /// System log: the address of the client in messages of sshd and others
+    #[value(alias = "sshd", alias = "auth")]
+    Syslog,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Encoding {
+    /// UTF-8
+    #[value(name = "utf-8")]
+    Utf8,
+    /// UTF-16, little-endian
+    #[value(name = "utf-16le", alias = "utf-16")]
+    Utf16le,
+    /// UTF-16, big-endian
+    #[value(name = "utf-16be")]
+    Utf16be,
+    /// ISO 8859-1 (Latin-1)
+    #[value(name = "iso-8859-1", alias = "latin1")]
+    Iso88591,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

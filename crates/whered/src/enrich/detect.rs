@@ -6,13 +6,15 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
 use whered_ip::text::{ListChoice, read_list};
 
 use super::split::csv::cell_text;
 use super::split::json::{self, MemberPath};
-use super::split::{Shape, csv, last_record_end, line_end, log, record_end};
+use super::split::{Shape, csv, last_record_end, line_end, record_end};
 use crate::cli::{HeaderChoice, InputFormat};
+use whered_capture::logs::{self, Columns, LogFormat, Pattern, access as log};
 
 /// How many records decide.
 const RECORDS_LOOKED_AT: usize = 100;
@@ -20,7 +22,7 @@ const RECORDS_LOOKED_AT: usize = 100;
 const NAMES_SHOWN_MAX: usize = 20;
 
 /// Names of columns and members that hold a client's address, the surest first.
-pub(crate) const ADDRESS_NAMES: [&str; 22] = [
+pub(crate) const ADDRESS_NAMES: [&str; 36] = [
     "ip",
     "ip_address",
     "ipaddress",
@@ -43,6 +45,20 @@ pub(crate) const ADDRESS_NAMES: [&str; 22] = [
     "source",
     "c-ip",
     "host",
+    "clientaddress",
+    "x_forwarded_for",
+    "x-forwarded-for",
+    "sourceipaddress",
+    "httprequest.remoteip",
+    "jsonpayload.connection.src_ip",
+    "protopayload.requestmetadata.callerip",
+    "calleripaddress",
+    "properties.clientip",
+    "properties.calleripaddress",
+    "httprequest.clientip",
+    "remotehost",
+    "id.orig_h",
+    "srcaddr",
 ];
 
 /// What the flags say.
@@ -50,6 +66,10 @@ pub(crate) struct Wishes<'a> {
     pub(crate) format: Option<InputFormat>,
     pub(crate) column: Option<&'a str>,
     pub(crate) header: HeaderChoice,
+    /// A format string of nginx or Apache.
+    pub(crate) pattern: Option<&'a str>,
+    /// Whether the address is anywhere in a line.
+    pub(crate) anywhere: bool,
 }
 
 /// What an input is.
@@ -60,6 +80,8 @@ pub(crate) struct Layout {
     pub(crate) names: Vec<String>,
     /// How many bytes the header takes, its line end among them; zero without one.
     pub(crate) header_bytes: usize,
+    /// The bytes of a first line that a rotation has cut.
+    pub(crate) cut_bytes: usize,
 }
 
 /// Finds it out from the input's first bytes, which are all of it when `is_all`.
@@ -69,13 +91,84 @@ pub(crate) struct Layout {
 pub(crate) fn detect(wishes: &Wishes<'_>, bytes: &[u8], is_all: bool) -> Result<Layout, String> {
     let first = line_end(bytes, 0, true).map_or(0, |end| end.content);
     let first = bytes.get(..first).unwrap_or_default();
-    match wishes.format.unwrap_or_else(|| format_of(first)) {
+    let lines = first_lines(bytes);
+    let texts: Vec<&[u8]> =
+        lines.iter().map(|line| bytes.get(line.clone()).unwrap_or_default()).collect();
+    if let Some(pattern) = wishes.pattern {
+        let pattern = Pattern::new(pattern).map_err(|what| format!("--pattern: {what}"))?;
+        return columns_layout(wishes, Columns::of_pattern(pattern), bytes, &lines);
+    }
+    if wishes.anywhere {
+        return columns_layout(wishes, Columns::named(LogFormat::Anywhere, false), bytes, &lines);
+    }
+    let named =
+        |format: LogFormat| columns_layout(wishes, logs::named(format, &texts), bytes, &lines);
+    let format = match wishes.format {
+        Some(format) => format,
+        None => match format_of(first) {
+            format @ (InputFormat::Csv | InputFormat::Tsv) => match logs::detect(&texts) {
+                Some(columns) => return columns_layout(wishes, columns, bytes, &lines),
+                None => format,
+            },
+            format => format,
+        },
+    };
+    match format {
         InputFormat::Combined => log_layout(wishes, bytes),
         InputFormat::Csv => cell_layout(wishes, bytes, is_all, delimiter_of(first)),
         InputFormat::Tsv => cell_layout(wishes, bytes, is_all, b'\t'),
+        InputFormat::Psv => cell_layout(wishes, bytes, is_all, b'|'),
         InputFormat::Ndjson => json_layout(wishes, bytes),
         InputFormat::Parquet => Err("is no Parquet file".to_owned()),
+        InputFormat::W3c | InputFormat::Cloudfront | InputFormat::Zeek => {
+            let columns = logs::by_header(&texts).ok_or(
+                "no line of the first ones names the columns; allowed: #Fields: or #fields",
+            )?;
+            columns_layout(wishes, columns, bytes, &lines)
+        }
+        InputFormat::Vpc => match logs::by_header(&texts) {
+            Some(columns) => columns_layout(wishes, columns, bytes, &lines),
+            None => named(LogFormat::Vpc),
+        },
+        InputFormat::Alb => named(LogFormat::Alb),
+        InputFormat::Elb => named(LogFormat::Elb),
+        InputFormat::S3 => named(LogFormat::S3),
+        InputFormat::Haproxy => named(LogFormat::Haproxy),
+        InputFormat::Squid => named(LogFormat::Squid),
+        InputFormat::Envoy => named(LogFormat::Envoy),
+        InputFormat::Istio => named(LogFormat::Istio),
+        InputFormat::NginxError => named(LogFormat::NginxError),
+        InputFormat::Syslog => named(LogFormat::Sshd),
     }
+}
+
+/// A log of `whered_capture`'s: the column of the address, and whether the first line was cut.
+fn columns_layout(
+    wishes: &Wishes<'_>,
+    mut columns: Columns,
+    bytes: &[u8],
+    lines: &[Range<usize>],
+) -> Result<Layout, String> {
+    if let Some(column) = wishes.column {
+        let names = columns.names();
+        let at = names.iter().position(|name| name == column);
+        let at = at.or_else(|| numbered(column, names.len()));
+        columns.set_address(at.ok_or_else(|| unknown_column(column, names, "column"))?);
+    }
+    let mut scratch = logs::Scratch::default();
+    let mut is_record = |line: &Range<usize>| {
+        let text = bytes.get(line.clone()).unwrap_or_default();
+        let split = columns.split(bytes, line.clone(), &mut Vec::new(), &mut scratch);
+        columns.passed(text).is_some()
+            || !matches!(split, Err(fault) if fault != logs::LogFault::NoAddress)
+    };
+    let cut_bytes = match lines {
+        [first, second, ..] if !is_record(first) && is_record(second) => second.start,
+        _ => 0,
+    };
+    let mut names = columns.names().to_vec();
+    names.push(log::REST.to_owned());
+    Ok(Layout { shape: Shape::Columns(Arc::new(columns)), names, header_bytes: 0, cut_bytes })
 }
 
 fn format_of(line: &[u8]) -> InputFormat {
@@ -94,7 +187,10 @@ fn format_of(line: &[u8]) -> InputFormat {
 }
 
 fn delimiter_of(line: &[u8]) -> u8 {
-    if !line.contains(&b',') && line.contains(&b';') { b';' } else { b',' }
+    match [b',', b';', b'|'].into_iter().find(|delimiter| line.contains(delimiter)) {
+        Some(delimiter) => delimiter,
+        None => b',',
+    }
 }
 
 /// The first lines' places.
@@ -110,13 +206,12 @@ fn first_lines(bytes: &[u8]) -> Vec<Range<usize>> {
 
 fn log_layout(wishes: &Wishes<'_>, bytes: &[u8]) -> Result<Layout, String> {
     let lines = first_lines(bytes);
-    let count = |has_virtual_host| {
-        let is_log = |line: &&Range<usize>| {
-            log::split(bytes, (*line).clone(), has_virtual_host, &mut Vec::new()).is_ok()
-        };
-        lines.iter().filter(is_log).count()
+    let is_only_with_host = |line: &Range<usize>| {
+        let is_log = |has_host| log::split(bytes, line.clone(), has_host, &mut Vec::new()).is_ok();
+        !is_log(false) && is_log(true)
     };
-    let has_virtual_host = count(true) > count(false);
+    // One line with a virtual host is enough: those without have none.
+    let has_virtual_host = lines.iter().any(is_only_with_host);
     let usual = usize::from(has_virtual_host);
     let mut names: Vec<String> = Vec::new();
     names.extend(has_virtual_host.then(|| log::VIRTUAL_HOST.to_owned()));
@@ -131,7 +226,7 @@ fn log_layout(wishes: &Wishes<'_>, bytes: &[u8]) -> Result<Layout, String> {
         }
     };
     let shape = Shape::Log { has_virtual_host, address_part };
-    Ok(Layout { shape, names, header_bytes: 0 })
+    Ok(Layout { shape, names, header_bytes: 0, cut_bytes: 0 })
 }
 
 /// A number from 1 on as a place.
@@ -205,7 +300,12 @@ fn cell_layout(
     let first = rows.cells.first().filter(|_| !bytes.trim_ascii().is_empty());
     let Some(first) = first else {
         let shape = cell_shape(delimiter, 1, 0);
-        return Ok(Layout { shape, names: vec!["address".to_owned()], header_bytes: 0 });
+        return Ok(Layout {
+            shape,
+            names: vec!["address".to_owned()],
+            header_bytes: 0,
+            cut_bytes: 0,
+        });
     };
     let has_header = match wishes.header {
         HeaderChoice::Yes => true,
@@ -232,7 +332,12 @@ fn cell_layout(
         })?,
     };
     let shape = cell_shape(delimiter, names.len(), address_column);
-    Ok(Layout { shape, names, header_bytes: if has_header { rows.second } else { 0 } })
+    Ok(Layout {
+        shape,
+        names,
+        header_bytes: if has_header { rows.second } else { 0 },
+        cut_bytes: 0,
+    })
 }
 
 /// The column whose name says so; otherwise the first that holds an address.
@@ -256,6 +361,7 @@ fn json_layout(wishes: &Wishes<'_>, bytes: &[u8]) -> Result<Layout, String> {
         shape: Shape::Ndjson { member: MemberPath::new(member) },
         names: Vec::new(),
         header_bytes: 0,
+        cut_bytes: 0,
     };
     if let Some(column) = wishes.column {
         return Ok(layout(column.as_bytes()));

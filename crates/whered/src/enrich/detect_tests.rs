@@ -5,7 +5,8 @@
 use super::*;
 
 fn found(bytes: &str, column: Option<&str>) -> Result<Layout, String> {
-    let wishes = Wishes { format: None, column, header: HeaderChoice::Auto };
+    let wishes =
+        Wishes { format: None, column, header: HeaderChoice::Auto, pattern: None, anywhere: false };
     detect(&wishes, bytes.as_bytes(), true)
 }
 

@@ -7,19 +7,24 @@
 //! as it comes, so that a live log is not held back.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::detect::Layout;
+use super::encoding::{Decoded, marked};
+use super::json_records::{Form, JsonRecords};
 use super::split::last_record_end;
-use crate::unpack::unpacked;
+use crate::cli::Encoding;
+use crate::unpack::{Stream, unpacked};
 
 /// The longest record.
 pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
 /// How many bytes decide what a first file is.
 const DETECTED_BYTES: usize = 256 << 10;
+/// How many first bytes show an encoding and a form of JSON.
+const HEAD_BYTES: usize = 64 << 10;
 /// What editors put before UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -35,6 +40,9 @@ pub(crate) struct Input {
     /// Whether what is carried begins with the header of a further file.
     expects_header: bool,
     progress: Arc<AtomicU64>,
+    encoding: Option<Encoding>,
+    /// Whether the input is looked at for JSON that is not one object a line.
+    may_be_json: bool,
 }
 
 /// The file that is being read.
@@ -47,7 +55,11 @@ struct Current {
 
 impl Input {
     /// Opens the first of the inputs; standard input for `-` or without any.
-    pub(crate) fn open(paths: &[PathBuf]) -> Result<Input, String> {
+    pub(crate) fn open(
+        paths: &[PathBuf],
+        encoding: Option<Encoding>,
+        may_be_json: bool,
+    ) -> Result<Input, String> {
         let mut waiting: Vec<PathBuf> = paths.to_vec();
         if waiting.is_empty() {
             waiting.push(PathBuf::from("-"));
@@ -60,6 +72,8 @@ impl Input {
             header: Vec::new(),
             expects_header: false,
             progress: Arc::default(),
+            encoding,
+            may_be_json,
         };
         input.open_next()?;
         Ok(input)
@@ -106,11 +120,34 @@ impl Input {
             Box::new(file)
         };
         let (reader, is_packed) = unpacked(file, self.progress.clone()).map_err(fail)?;
+        let reader = self.as_text(reader).map_err(fail)?;
         let is_live = is_standard_input && !is_packed;
         self.current = Some(Current { name, reader, is_live, is_at_end: false });
         self.skip_mark()?;
         self.expects_header = !self.header.is_empty();
         Ok(true)
+    }
+
+    /// The stream as UTF-8, and JSON of other forms as one object a line.
+    fn as_text(&self, mut stream: Stream) -> io::Result<Stream> {
+        let head = first_read(&mut stream)?;
+        let encoding = self.encoding.or_else(|| marked(&head));
+        let stream: Stream = Box::new(Cursor::new(head).chain(stream));
+        let mut stream: Stream = match encoding {
+            None | Some(Encoding::Utf8) => stream,
+            Some(encoding) => Box::new(Decoded::new(stream, encoding)),
+        };
+        if !self.may_be_json {
+            return Ok(stream);
+        }
+        let head = first_read(&mut stream)?;
+        let mark = head.strip_prefix(BYTE_ORDER_MARK).map_or(0, |_| BYTE_ORDER_MARK.len());
+        let form = Form::of(head.get(mark..).unwrap_or_default());
+        let stream = Cursor::new(head).chain(stream);
+        Ok(match form {
+            Some(form) => Box::new(JsonRecords::new(stream, form)),
+            None => Box::new(stream),
+        })
     }
 
     /// Leaves a byte order mark out.
@@ -153,7 +190,9 @@ impl Input {
     }
 
     /// Takes the header off the first file; the further ones must begin with the same.
+    /// A line that was cut before it is left out.
     pub(crate) fn take_header(&mut self, layout: &Layout) -> Vec<u8> {
+        self.carried.drain(..layout.cut_bytes.min(self.carried.len()));
         self.header = self.carried.drain(..layout.header_bytes.min(self.carried.len())).collect();
         self.header.clone()
     }
@@ -224,6 +263,19 @@ impl Input {
         self.carried.drain(..content.len() + line_end);
         Ok(())
     }
+}
+
+/// What the stream gives first: more is not waited for.
+fn first_read(stream: &mut Stream) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; HEAD_BYTES];
+    let count = loop {
+        match stream.read(&mut head) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => break other?,
+        }
+    };
+    head.truncate(count);
+    Ok(head)
 }
 
 impl Current {

@@ -15,9 +15,11 @@ mod additions;
 mod addresses;
 mod cells;
 mod detect;
+mod encoding;
 pub(crate) mod fields;
 mod find;
 mod input;
+mod json_records;
 #[cfg(feature = "export")]
 mod ordered;
 mod output;
@@ -33,9 +35,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-#[cfg(not(feature = "export"))]
-use crate::cli::InputFormat;
-use crate::cli::{EnrichArguments, EnrichFormat};
+use crate::cli::{EnrichArguments, EnrichFormat, InputFormat};
 use crate::outcome::{Failure, Outcome, complain};
 use additions::Additions;
 use detect::{Layout, Wishes};
@@ -94,11 +94,17 @@ impl Run<'_> {
     /// Logs, tables and objects.
     fn text(self) -> Result<Counts, Failure> {
         let (arguments, threads) = (self.arguments, self.threads);
-        let mut input = Input::open(&arguments.inputs).map_err(Failure::Message)?;
+        let may_be_json = matches!(arguments.input_format, None | Some(InputFormat::Ndjson))
+            && arguments.pattern.is_none()
+            && !arguments.anywhere;
+        let input = Input::open(&arguments.inputs, arguments.encoding, may_be_json);
+        let mut input = input.map_err(Failure::Message)?;
         let wishes = Wishes {
             format: arguments.input_format,
             column: arguments.column.as_deref(),
             header: arguments.header,
+            pattern: arguments.pattern.as_deref(),
+            anywhere: arguments.anywhere,
         };
         let name = input.name().to_owned();
         let (first, is_all) = input.first_bytes().map_err(Failure::Message)?;
@@ -110,6 +116,9 @@ impl Run<'_> {
         };
         let form = output_format(arguments.output_format, &unpacked_name, &layout.shape)?;
         let header = input.take_header(&layout);
+        if layout.cut_bytes > 0 {
+            complain(&format!("{name}: the first line is no whole record and is skipped"));
+        }
         if form == EnrichFormat::Parquet {
             return self.text_to_parquet(input, &layout, packing);
         }
@@ -201,12 +210,21 @@ fn output_format(
     name: &Path,
     shape: &Shape,
 ) -> Result<EnrichFormat, Failure> {
-    let is_log = matches!(shape, Shape::Log { .. });
+    let is_log = matches!(shape, Shape::Log { .. } | Shape::Columns(_));
     let usual = if is_log { EnrichFormat::Ndjson } else { EnrichFormat::Same };
     let form = asked.or_else(|| format_of_name(name)).unwrap_or(usual);
     let is_json = matches!(shape, Shape::Ndjson { .. });
     if is_json && matches!(form, EnrichFormat::Csv | EnrichFormat::Tsv | EnrichFormat::Parquet) {
         return Err(members_vary());
+    }
+    if let (Shape::Columns(columns), EnrichFormat::Same) = (shape, form)
+        && columns.has_header()
+    {
+        return Err(Failure::Message(
+            "the input names its columns in a header; allowed as --output-format: ndjson, csv, \
+             tsv, parquet"
+                .to_owned(),
+        ));
     }
     Ok(form)
 }
@@ -226,7 +244,9 @@ fn format_of_name(name: &Path) -> Option<EnrichFormat> {
 fn parts_and_delimiter(shape: &Shape, count: usize) -> (Option<PartKind>, u8) {
     match *shape {
         Shape::Ndjson { .. } => (None, b','),
-        Shape::Log { .. } => (Some(PartKind::Log { named_count: count - 1 }), b' '),
+        Shape::Log { .. } | Shape::Columns(_) => {
+            (Some(PartKind::Log { named_count: count - 1 }), b' ')
+        }
         Shape::Csv { delimiter, .. } => (Some(PartKind::Csv), delimiter),
         Shape::Tsv { .. } => (Some(PartKind::Tsv), b'\t'),
     }
@@ -263,7 +283,7 @@ fn header_line(
     columns: &[Column],
 ) -> Vec<u8> {
     let Style::Cell { delimiter } = style else { return Vec::new() };
-    let is_log = matches!(layout.shape, Shape::Log { .. });
+    let is_log = matches!(layout.shape, Shape::Log { .. } | Shape::Columns(_));
     if header.is_empty() && !is_log {
         return Vec::new();
     }
@@ -291,7 +311,7 @@ fn header_line(
 
 /// One line on standard error about all records.
 fn tell(counts: &Counts) {
-    let Counts { found, not_found, uncovered, bad, first_bad } = counts;
+    let Counts { found, not_found, uncovered, bad, first_bad, comments, empty_lines } = counts;
     let first = match first_bad {
         Some((at, fault)) => format!(" (the first: record {}, {})", at + 1, fault.text()),
         None => String::new(),
@@ -301,8 +321,12 @@ fn tell(counts: &Counts) {
     let families = families
         .map(|(family, count)| format!("{count} of a family that no database covers ({family}), "));
     let families: String = families.collect();
+    let passed = match (comments, empty_lines) {
+        (0, 0) => String::new(),
+        _ => format!("; skipped: {comments} comments, {empty_lines} empty lines"),
+    };
     let line = format!(
-        "{total} records: {found} found, {not_found} not found, {families}{bad} bad{first}"
+        "{total} records: {found} found, {not_found} not found, {families}{bad} bad{first}{passed}"
     );
     complain(&line);
 }

@@ -14,9 +14,9 @@ use super::additions::Additions;
 use super::addresses::Addresses;
 use super::cells::{Cells, Entry};
 use super::find::{DatabaseSnapshot, Finder};
-use super::split::json::Scratch;
-use super::split::{Fault, Shape, read_part, record_end, split};
+use super::split::{Fault, Scratch, Shape, read_part, record_end, split};
 use super::write::{Body, Record, Style, line_end};
+use whered_capture::logs::Passed;
 
 /// How many records are worked on together.
 const BATCH: usize = 256;
@@ -37,6 +37,9 @@ pub(crate) struct Counts {
     /// IPv4 and IPv6 addresses that no database covers.
     pub(crate) uncovered: [u64; 2],
     pub(crate) bad: u64,
+    /// Comments and empty lines, which are no records.
+    pub(crate) comments: u64,
+    pub(crate) empty_lines: u64,
     /// The first bad one, counted from 0.
     pub(crate) first_bad: Option<(u64, Fault)>,
 }
@@ -56,6 +59,8 @@ impl Counts {
             *sum += more;
         }
         self.bad += next.bad;
+        self.comments += next.comments;
+        self.empty_lines += next.empty_lines;
     }
 
     /// Counts one more record.
@@ -99,6 +104,8 @@ pub(crate) struct Batch {
     scratch: Scratch,
     parsed: Vec<Option<u32>>,
     addresses: Addresses,
+    comments: u64,
+    empty_lines: u64,
     /// For each finder, the keys of all lines.
     pub(crate) keys: Vec<Vec<u32>>,
 }
@@ -129,6 +136,7 @@ impl Worker {
                 }
             }
             counts.add(&self.write(block, out));
+            counts.add(&self.batch.take_passed());
         }
         Ok(counts)
     }
@@ -173,7 +181,7 @@ impl Batch {
         block: &[u8],
         start: usize,
     ) -> Result<usize, String> {
-        let next = self.split(shape, block, start);
+        let next = self.split(shape, block, start)?;
         self.parse(shape, block, additions.list);
         self.note_uncovered(additions.covered);
         if additions.is_without_lookups {
@@ -194,13 +202,17 @@ impl Batch {
     }
 
     /// Takes the next records; gives where the one behind them begins.
-    fn split(&mut self, shape: &Shape, block: &[u8], mut start: usize) -> usize {
+    fn split(&mut self, shape: &Shape, block: &[u8], mut start: usize) -> Result<usize, String> {
         self.lines.clear();
         self.parts.clear();
         self.places.clear();
         while self.lines.len() < BATCH && start < block.len() {
             let Some(end) = record_end(shape, block, start, true) else { break };
             let content = start..end.content;
+            if self.passes_over(shape, block.get(content.clone()).unwrap_or_default())? {
+                start = end.next;
+                continue;
+            }
             let first = self.parts.len();
             let address = split(shape, block, content.clone(), &mut self.parts, &mut self.scratch);
             let fault = address.as_ref().err().copied();
@@ -209,7 +221,36 @@ impl Batch {
             self.lines.push(Line { content, next: end.next, parts, fault });
             start = end.next;
         }
-        start
+        Ok(start)
+    }
+
+    /// Counts a line of a log that is no record.
+    ///
+    /// # Errors
+    /// A header that names other columns than the first one.
+    fn passes_over(&mut self, shape: &Shape, line: &[u8]) -> Result<bool, String> {
+        let Shape::Columns(columns) = shape else { return Ok(false) };
+        match columns.passed(line) {
+            None => return Ok(false),
+            Some(Passed::Empty) => self.empty_lines += 1,
+            Some(Passed::Comment) => self.comments += 1,
+            Some(Passed::OtherHeader) => {
+                let line = String::from_utf8_lossy(line);
+                let shown: String = line.chars().take(80).collect();
+                return Err(format!(
+                    "the columns change at the line {}; allowed: files of the same columns",
+                    shown.escape_debug()
+                ));
+            }
+        }
+        Ok(true)
+    }
+
+    /// How many comments and empty lines were passed over since the last call.
+    pub(crate) fn take_passed(&mut self) -> Counts {
+        let comments = std::mem::take(&mut self.comments);
+        let empty_lines = std::mem::take(&mut self.empty_lines);
+        Counts { comments, empty_lines, ..Counts::default() }
     }
 
     /// Reads all addresses, and sorts them by family.

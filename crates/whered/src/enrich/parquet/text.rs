@@ -126,7 +126,7 @@ impl TextWorker<'_> {
             }
         }
         let added = arrays(self.additions, self.kinds, &views, &keys)?;
-        let mut counts = Counts::default();
+        let mut counts = batch.take_passed();
         for (row, fault) in faults.iter().enumerate() {
             counts.count(*fault, added.iter().any(|array| array.is_valid(row)));
         }

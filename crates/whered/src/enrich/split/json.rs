@@ -23,17 +23,41 @@ const DEPTH_MAX: usize = 128;
 pub(crate) struct MemberPath {
     whole: Vec<u8>,
     names: Vec<Vec<u8>>,
+    /// Whether a name may be the number of an array's element.
+    has_index: bool,
 }
 
+/// The end of a step that is an element's number, which is its start.
+const INDEX_MARK: usize = usize::MAX;
+
 impl MemberPath {
-    /// `client.ip` is the member of that name, or `ip` of the object `client`.
+    /// `client.ip` is the member of that name, or `ip` of the object `client`; `hops[0].ip` and
+    /// `hops.0.ip` are `ip` of the first element of `hops`.
     pub(crate) fn new(text: &[u8]) -> MemberPath {
-        let names = text.split(|&byte| byte == b'.').map(<[u8]>::to_vec).collect();
-        MemberPath { whole: text.to_vec(), names }
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        for name in text.split(|&byte| byte == b'.') {
+            // `hops[0][1]` is three steps.
+            let bracketed = name.strip_suffix(b"]").filter(|name| name.contains(&b'['));
+            match bracketed {
+                Some(inner) => names.extend(
+                    inner
+                        .split(|&byte| byte == b'[')
+                        .map(|step| step.strip_suffix(b"]").unwrap_or(step).to_vec()),
+                ),
+                None => names.push(name.to_vec()),
+            }
+        }
+        let is_number = |name: &Vec<u8>| !name.is_empty() && name.iter().all(u8::is_ascii_digit);
+        let has_index = names.iter().any(is_number);
+        MemberPath { whole: text.to_vec(), names, has_index }
     }
 
     fn matches(&self, bytes: &[u8], names: &[Range<usize>]) -> bool {
         let is = |name: &Range<usize>, wanted: &[u8]| {
+            if name.end == INDEX_MARK {
+                let wanted = std::str::from_utf8(wanted).ok();
+                return wanted.and_then(|wanted| wanted.parse().ok()) == Some(name.start);
+            }
             bytes.get(name.clone()).is_some_and(|name| *decoded(name) == *wanted)
         };
         match names {
@@ -88,7 +112,7 @@ pub(crate) fn find(
 ) -> Result<Range<usize>, Fault> {
     let mut found = None;
     let names = &mut scratch.names;
-    each_text(bytes, content, names, |names, text| {
+    each_value(bytes, content, names, member.has_index, |names, text| {
         if member.matches(bytes, names) {
             found = Some(text.clone());
         }
@@ -106,10 +130,22 @@ pub(crate) fn each_text(
     names: &mut Vec<Range<usize>>,
     take: impl FnMut(&[Range<usize>], &Range<usize>),
 ) -> Option<()> {
+    each_value(bytes, content, names, false, take)
+}
+
+/// As [`each_text`], and `with_indexes` also those inside of arrays, by the numbers of elements.
+fn each_value(
+    bytes: &[u8],
+    content: Range<usize>,
+    names: &mut Vec<Range<usize>>,
+    with_indexes: bool,
+    take: impl FnMut(&[Range<usize>], &Range<usize>),
+) -> Option<()> {
     let object = bytes.get(..content.end)?;
     std::str::from_utf8(object.get(content.start..)?).ok()?;
     names.clear();
-    let mut scanner = Scanner { bytes: object, at: content.start, names, in_array: 0, take };
+    let mut scanner =
+        Scanner { bytes: object, at: content.start, names, with_indexes, in_array: 0, take };
     scanner.blanks();
     if scanner.peek() != Some(b'{') {
         return None;
@@ -123,7 +159,8 @@ struct Scanner<'a, F> {
     bytes: &'a [u8],
     at: usize,
     names: &'a mut Vec<Range<usize>>,
-    /// How many arrays are open: what they hold has no name.
+    with_indexes: bool,
+    /// How many arrays are open whose elements have no name.
     in_array: usize,
     take: F,
 }
@@ -177,15 +214,22 @@ impl<F: FnMut(&[Range<usize>], &Range<usize>)> Scanner<'_, F> {
         if self.accept(b']') {
             return Some(());
         }
-        self.in_array += 1;
-        loop {
+        self.in_array += usize::from(!self.with_indexes);
+        for index in 0.. {
+            if self.with_indexes {
+                self.names.push(Range { start: index, end: INDEX_MARK });
+            }
             self.value(depth)?;
+            if self.with_indexes {
+                self.names.pop();
+            }
             self.blanks();
             if !self.accept(b',') {
-                self.in_array -= 1;
-                return self.expect(b']');
+                break;
             }
         }
+        self.in_array -= usize::from(!self.with_indexes);
+        self.expect(b']')
     }
 
     fn value(&mut self, depth: usize) -> Option<()> {
@@ -306,6 +350,19 @@ mod tests {
         assert_eq!(address(r#"{"ip":[["1"]]}"#, "ip"), Ok(r#"["1"]"#));
         assert_eq!(address(r#"{"ip":7}"#, "ip"), Err(Fault::NoSuchMember));
         assert_eq!(address("{}", "ip"), Err(Fault::NoSuchMember));
+    }
+
+    #[test]
+    fn elements_of_arrays_are_named_by_their_numbers() {
+        let line = r#"{"a":[{"ip":"1"},{"ip":"2"}],"b":["3",["4"]],"0":"5"}"#;
+        for (member, expected) in
+            [("a[1].ip", "2"), ("a.0.ip", "1"), ("b[0]", "3"), ("b[1][0]", "4"), ("0", "5")]
+        {
+            assert_eq!(address(line, member), Ok(expected), "{member}");
+        }
+        for member in ["a[2].ip", "a.ip", "b[2]", "a[x].ip", "a[]"] {
+            assert_eq!(address(line, member), Err(Fault::NoSuchMember), "{member}");
+        }
     }
 
     #[test]

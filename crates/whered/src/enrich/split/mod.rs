@@ -1,7 +1,7 @@
 //! Where records begin and end, and where the parts of a record and its address stand.
 //!
 //! Not for reading files, looking addresses up or writing: everything here is a place in bytes that
-//! the caller keeps. One file a format: [`log`], [`csv`], [`json`].
+//! the caller keeps. One file a format: [`csv`], [`json`]; logs are `whered_capture`'s.
 //!
 //! ```text
 //! bytes    192.0.2.1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 17 "-" "curl"\r\n
@@ -16,12 +16,13 @@
 
 pub(crate) mod csv;
 pub(crate) mod json;
-pub(crate) mod log;
 
 use std::net::IpAddr;
 use std::ops::Range;
+use std::sync::Arc;
 
 use memchr::memchr;
+use whered_capture::logs::{self, LogFault, access as log};
 use whered_ip::text::{ListChoice, read_list};
 
 /// Why a record's address cannot be looked up. The texts need no escapes in any output format.
@@ -61,6 +62,17 @@ impl Fault {
     }
 }
 
+impl From<LogFault> for Fault {
+    fn from(fault: LogFault) -> Fault {
+        match fault {
+            LogFault::NotALogLine => Fault::NotALogLine,
+            LogFault::UnendedQuote => Fault::UnendedQuote,
+            LogFault::WrongColumnCount => Fault::WrongColumnCount,
+            LogFault::NoAddress => Fault::NoAddress,
+        }
+    }
+}
+
 /// How the records of an input are written, and where their address is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
@@ -71,12 +83,21 @@ pub(crate) enum Shape {
         /// Which part holds the address.
         address_part: usize,
     },
+    /// Lines of another log.
+    Columns(Arc<logs::Columns>),
     /// Cells between delimiters, which may stand in quotes (RFC 4180).
     Csv { delimiter: u8, column_count: usize, address_column: usize },
     /// Cells between tabs; nothing is quoted.
     Tsv { column_count: usize, address_column: usize },
     /// One JSON object a line; the address is the text of this member.
     Ndjson { member: json::MemberPath },
+}
+
+/// Room that is used again for every record.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    json: json::Scratch,
+    logs: logs::Scratch,
 }
 
 /// Where one record ends.
@@ -137,7 +158,7 @@ pub(crate) fn split(
     bytes: &[u8],
     content: Range<usize>,
     parts: &mut Vec<Range<usize>>,
-    scratch: &mut json::Scratch,
+    scratch: &mut Scratch,
 ) -> Result<Range<usize>, Fault> {
     let record = bytes.get(content.clone()).unwrap_or_default();
     if record.is_empty() {
@@ -146,11 +167,20 @@ pub(crate) fn split(
     let base = parts.len();
     let (address, count, column_count) = match shape {
         Shape::Log { has_virtual_host, address_part } => {
-            log::split(bytes, content, *has_virtual_host, parts)?;
+            if *has_virtual_host && log::split(bytes, content.clone(), false, parts).is_ok() {
+                // A line without the virtual host that others have.
+                parts.insert(base, logs::ABSENT);
+            } else {
+                parts.truncate(base);
+                log::split(bytes, content, *has_virtual_host, parts)?;
+            }
             let part = parts.get(base + address_part).cloned();
-            return part.ok_or(Fault::NoAddress);
+            return part.filter(|part| *part != logs::ABSENT).ok_or(Fault::NoAddress);
         }
-        Shape::Ndjson { member } => return json::find(bytes, content, member, scratch),
+        Shape::Columns(columns) => {
+            return Ok(columns.split(bytes, content, parts, &mut scratch.logs)?);
+        }
+        Shape::Ndjson { member } => return json::find(bytes, content, member, &mut scratch.json),
         Shape::Csv { delimiter, column_count, address_column } => {
             csv::split(bytes, content, *delimiter, parts)?;
             (address_column, parts.len() - base, column_count)
@@ -173,11 +203,13 @@ pub(crate) fn read_part(shape: &Shape, text: &[u8], list: ListChoice) -> Option<
         Shape::Csv { .. } => {
             read_list(text, list).or_else(|| read_list(csv::cell_text(text, &mut Vec::new()), list))
         }
-        Shape::Log { .. } | Shape::Tsv { .. } => read_list(text, list).or_else(|| {
-            // A list in quotes.
-            let text = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
-            read_list(text, list)
-        }),
+        Shape::Log { .. } | Shape::Columns(_) | Shape::Tsv { .. } => {
+            read_list(text, list).or_else(|| {
+                // A list in quotes.
+                let text = text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+                read_list(text, list)
+            })
+        }
     }
 }
 

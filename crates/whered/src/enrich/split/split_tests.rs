@@ -82,7 +82,7 @@ fn parts_lie_inside_of_their_record_whatever_the_bytes_are() {
         }
         for shape in &shapes {
             for (start, end) in records(shape, &bytes) {
-                let (mut parts, mut scratch) = (Vec::new(), json::Scratch::default());
+                let (mut parts, mut scratch) = (Vec::new(), Scratch::default());
                 let content = start..end.content;
                 let address = split(shape, &bytes, content.clone(), &mut parts, &mut scratch);
                 for place in parts.iter().chain(address.as_ref().ok()) {

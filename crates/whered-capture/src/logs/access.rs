@@ -14,12 +14,12 @@
 
 use std::ops::Range;
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memmem};
 
-use super::Fault;
+use super::LogFault;
 
 /// The names of the parts, by nginx's variables.
-pub(crate) const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 9] = [
     "remote_addr",
     "ident",
     "remote_user",
@@ -31,13 +31,14 @@ pub(crate) const NAMES: [&str; 9] = [
     "http_user_agent",
 ];
 /// The name of what stands before them, if it does.
-pub(crate) const VIRTUAL_HOST: &str = "vhost";
+pub const VIRTUAL_HOST: &str = "vhost";
 /// The name of everything behind them.
-pub(crate) const REST: &str = "rest";
+pub const REST: &str = "rest";
 
 /// How many parts every line has: those of the common format.
 const COUNT_MIN: usize = 7;
-/// Which parts stand in brackets and in quotes, without a virtual host.
+/// Which parts may have blanks, stand in brackets and in quotes, without a virtual host.
+const USER: usize = 2;
 const TIME: usize = 3;
 const REQUEST: usize = 4;
 
@@ -94,6 +95,20 @@ fn element(line: &[u8], start: usize) -> Option<Token> {
     Some(Token { text: start..end, end })
 }
 
+/// A user's name with all of its blanks: it reaches up to the bracket of the time.
+fn user(line: &[u8], name: Token) -> Token {
+    if line.get(name.end + 1) == Some(&b'[') {
+        return name;
+    }
+    let behind = line.get(name.end..).and_then(|rest| memmem::find(rest, b" ["));
+    let end = behind.map_or(name.end, |length| name.end + length);
+    let text = line.get(name.end..end).unwrap_or_default();
+    if behind.is_none() || memchr(b'"', text).is_some() {
+        return name;
+    }
+    Token { text: name.text.start..end, end }
+}
+
 /// Whether a comma says that a part goes on.
 fn is_before_comma(line: &[u8], part: &Token) -> bool {
     let last = part.end.checked_sub(1).and_then(|last| line.get(last));
@@ -113,19 +128,19 @@ fn quoted_length(text: &[u8]) -> Option<usize> {
 }
 
 /// All parts of a line, and behind the named ones the rest as one part if there is any.
-pub(crate) fn split(
+pub fn split(
     bytes: &[u8],
     content: Range<usize>,
     has_virtual_host: bool,
     parts: &mut Vec<Range<usize>>,
-) -> Result<(), Fault> {
+) -> Result<(), LogFault> {
     let line = bytes.get(content.clone()).unwrap_or_default();
     let host = usize::from(has_virtual_host);
     let base = content.start;
     let mut start = 0;
     for number in 0..NAMES.len() + host {
         if start >= line.len() {
-            return if number >= COUNT_MIN + host { Ok(()) } else { Err(Fault::NotALogLine) };
+            return if number >= COUNT_MIN + host { Ok(()) } else { Err(LogFault::NotALogLine) };
         }
         let opening = match number.checked_sub(host) {
             Some(TIME) => b'[',
@@ -133,17 +148,20 @@ pub(crate) fn split(
             _ => 0,
         };
         if opening != 0 && line.get(start) != Some(&opening) {
-            return Err(Fault::NotALogLine);
+            return Err(LogFault::NotALogLine);
         }
         let token = if number == host { list(line, start) } else { token(line, start) };
-        let Some(token) = token else { return Err(Fault::UnendedQuote) };
+        let Some(mut token) = token else { return Err(LogFault::UnendedQuote) };
+        if number == host + USER {
+            token = user(line, token);
+        }
         // The first address of a list is no host.
         if number < host && is_before_comma(line, &token) {
-            return Err(Fault::NotALogLine);
+            return Err(LogFault::NotALogLine);
         }
         // A part ends with a blank or with the line.
         if line.get(token.end).is_some_and(|&byte| byte != b' ') {
-            return Err(Fault::NotALogLine);
+            return Err(LogFault::NotALogLine);
         }
         parts.push(base + token.text.start..base + token.text.end);
         start = token.end + 1;
@@ -158,7 +176,7 @@ pub(crate) fn split(
 mod tests {
     use super::*;
 
-    fn parts(line: &str, has_virtual_host: bool) -> Result<Vec<&str>, Fault> {
+    fn parts(line: &str, has_virtual_host: bool) -> Result<Vec<&str>, LogFault> {
         let mut parts = Vec::new();
         split(line.as_bytes(), 0..line.len(), has_virtual_host, &mut parts)?;
         Ok(parts.into_iter().map(|part| &line[part]).collect())
@@ -211,10 +229,10 @@ mod tests {
             let line = format!("{list}{rest}");
             assert_eq!(parts(&line, false).unwrap()[0], list);
             assert_eq!(parts(&line, false).unwrap()[1..3], ["-", "frank"]);
-            assert_eq!(parts(&line, true), Err(Fault::NotALogLine), "{list}");
+            assert_eq!(parts(&line, true), Err(LogFault::NotALogLine), "{list}");
             let line = format!("example.com:443 {line}");
             assert_eq!(parts(&line, true).unwrap()[..2], ["example.com:443", list]);
-            assert_eq!(parts(&line, false), Err(Fault::NotALogLine), "{list}");
+            assert_eq!(parts(&line, false), Err(LogFault::NotALogLine), "{list}");
         }
         for line in ["1.2.3.4,", "1.2.3.4, ", "1.2.3.4, \"", ", , ,"] {
             assert!(parts(line, false).is_err(), "{line}");
@@ -237,16 +255,16 @@ mod tests {
     #[test]
     fn other_lines_are_faults() {
         for (line, fault) in [
-            ("hello", Fault::NotALogLine),
-            ("1.1.1.1 - - [x] \"GET", Fault::UnendedQuote),
-            ("1.1.1.1 - - [x", Fault::UnendedQuote),
-            ("1.1.1.1 - - x \"GET\" 1 2", Fault::NotALogLine),
-            ("1.1.1.1 - - [x] \"GET\"1 2", Fault::NotALogLine),
-            ("1.1.1.1 - - [x] \"GET\" 1", Fault::NotALogLine),
-            ("\"", Fault::UnendedQuote),
+            ("hello", LogFault::NotALogLine),
+            ("1.1.1.1 - - [x] \"GET", LogFault::UnendedQuote),
+            ("1.1.1.1 - - [x", LogFault::UnendedQuote),
+            ("1.1.1.1 - - x \"GET\" 1 2", LogFault::NotALogLine),
+            ("1.1.1.1 - - [x] \"GET\"1 2", LogFault::NotALogLine),
+            ("1.1.1.1 - - [x] \"GET\" 1", LogFault::NotALogLine),
+            ("\"", LogFault::UnendedQuote),
         ] {
             assert_eq!(parts(line, false), Err(fault), "{line}");
         }
-        assert_eq!(parts(COMMON, true), Err(Fault::NotALogLine));
+        assert_eq!(parts(COMMON, true), Err(LogFault::NotALogLine));
     }
 }

@@ -1,0 +1,433 @@
+//! The log formats that have a name: their columns, and how a line is split into them.
+//!
+//! Not for finding out which one a log is. Names of columns are those of the format's own
+//! documentation; parts that are the same as in nginx's combined format have nginx's names.
+
+use std::ops::Range;
+
+use memchr::memmem;
+
+use super::tokens::{self, Token};
+use super::{ABSENT, LogFault, access, anywhere};
+
+/// A log format that is known by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    /// Common and combined logs of nginx and Apache, behind syslog's prefix.
+    Access,
+    /// Application Load Balancer of AWS.
+    Alb,
+    /// Classic Load Balancer of AWS.
+    Elb,
+    /// Server access logs of Amazon S3.
+    S3,
+    /// VPC flow logs of AWS in their default format.
+    Vpc,
+    /// HAProxy's HTTP and TCP logs.
+    Haproxy,
+    /// Squid's native access log.
+    Squid,
+    /// Envoy's default access log.
+    Envoy,
+    /// Istio's default access log.
+    Istio,
+    /// The error log of nginx.
+    NginxError,
+    /// sshd's messages in a system log.
+    Sshd,
+    /// Any text: the address is the first public one in a line.
+    Anywhere,
+}
+
+impl LogFormat {
+    /// Those that detection tries, the surest first.
+    pub(super) const DETECTED: [LogFormat; 11] = [
+        LogFormat::Alb,
+        LogFormat::Elb,
+        LogFormat::S3,
+        LogFormat::Vpc,
+        LogFormat::NginxError,
+        LogFormat::Envoy,
+        LogFormat::Istio,
+        LogFormat::Haproxy,
+        LogFormat::Squid,
+        LogFormat::Access,
+        LogFormat::Sshd,
+    ];
+
+    /// The names of the columns.
+    #[must_use]
+    pub fn columns(self) -> &'static [&'static str] {
+        match self {
+            LogFormat::Access => &[
+                "vhost",
+                "remote_addr",
+                "ident",
+                "remote_user",
+                "time_local",
+                "request",
+                "status",
+                "body_bytes_sent",
+                "http_referer",
+                "http_user_agent",
+            ],
+            LogFormat::Alb => &[
+                "type",
+                "time",
+                "elb",
+                "client",
+                "target",
+                "request_processing_time",
+                "target_processing_time",
+                "response_processing_time",
+                "elb_status_code",
+                "target_status_code",
+                "received_bytes",
+                "sent_bytes",
+                "request",
+                "user_agent",
+                "ssl_cipher",
+                "ssl_protocol",
+                "target_group_arn",
+                "trace_id",
+                "domain_name",
+                "chosen_cert_arn",
+                "matched_rule_priority",
+                "request_creation_time",
+                "actions_executed",
+                "redirect_url",
+                "error_reason",
+                "target_port_list",
+                "target_status_code_list",
+                "classification",
+                "classification_reason",
+                "conn_trace_id",
+            ],
+            LogFormat::Elb => &[
+                "timestamp",
+                "elb",
+                "client",
+                "backend",
+                "request_processing_time",
+                "backend_processing_time",
+                "response_processing_time",
+                "elb_status_code",
+                "backend_status_code",
+                "received_bytes",
+                "sent_bytes",
+                "request",
+                "user_agent",
+                "ssl_cipher",
+                "ssl_protocol",
+            ],
+            LogFormat::S3 => &[
+                "bucket_owner",
+                "bucket",
+                "time",
+                "remote_ip",
+                "requester",
+                "request_id",
+                "operation",
+                "key",
+                "request_uri",
+                "http_status",
+                "error_code",
+                "bytes_sent",
+                "object_size",
+                "total_time",
+                "turn_around_time",
+                "referer",
+                "user_agent",
+                "version_id",
+                "host_id",
+                "signature_version",
+                "cipher_suite",
+                "authentication_type",
+                "host_header",
+                "tls_version",
+                "access_point_arn",
+                "acl_required",
+            ],
+            LogFormat::Vpc => &[
+                "version",
+                "account-id",
+                "interface-id",
+                "srcaddr",
+                "dstaddr",
+                "srcport",
+                "dstport",
+                "protocol",
+                "packets",
+                "bytes",
+                "start",
+                "end",
+                "action",
+                "log-status",
+            ],
+            LogFormat::Haproxy => &[
+                "client",
+                "accept_date",
+                "frontend",
+                "server",
+                "timers",
+                "status",
+                "bytes_read",
+                "captured_request_cookie",
+                "captured_response_cookie",
+                "termination_state",
+                "connections",
+                "queues",
+                "captured_request_headers",
+                "captured_response_headers",
+                "request",
+            ],
+            LogFormat::Squid => &[
+                "time",
+                "elapsed",
+                "client",
+                "result",
+                "bytes",
+                "method",
+                "url",
+                "user",
+                "hierarchy",
+                "type",
+            ],
+            LogFormat::Envoy => &[
+                "start_time",
+                "request",
+                "response_code",
+                "response_flags",
+                "bytes_received",
+                "bytes_sent",
+                "duration",
+                "upstream_service_time",
+                "x_forwarded_for",
+                "user_agent",
+                "request_id",
+                "authority",
+                "upstream_host",
+            ],
+            LogFormat::Istio => &[
+                "start_time",
+                "request",
+                "response_code",
+                "response_flags",
+                "response_code_details",
+                "connection_termination_details",
+                "upstream_transport_failure_reason",
+                "bytes_received",
+                "bytes_sent",
+                "duration",
+                "upstream_service_time",
+                "x_forwarded_for",
+                "user_agent",
+                "request_id",
+                "authority",
+                "upstream_host",
+                "upstream_cluster",
+                "upstream_local_address",
+                "downstream_local_address",
+                "downstream_remote_address",
+                "requested_server_name",
+                "route_name",
+            ],
+            LogFormat::NginxError => &["time", "level", "process", "message", "client"],
+            LogFormat::Sshd => &["message"],
+            LogFormat::Anywhere => &["message"],
+        }
+    }
+
+    /// The column of the address, and the one that has it where that says `-`.
+    pub(super) fn address_columns(self) -> (&'static str, &'static str) {
+        match self {
+            LogFormat::Access => ("remote_addr", ""),
+            LogFormat::Alb | LogFormat::Elb | LogFormat::Haproxy | LogFormat::Squid => {
+                ("client", "")
+            }
+            LogFormat::S3 => ("remote_ip", ""),
+            LogFormat::Vpc => ("srcaddr", ""),
+            LogFormat::Envoy => ("x_forwarded_for", ""),
+            LogFormat::Istio => ("x_forwarded_for", "downstream_remote_address"),
+            LogFormat::NginxError => ("client", ""),
+            LogFormat::Sshd | LogFormat::Anywhere => ("", ""),
+        }
+    }
+
+    /// Appends the places of a line's columns and of what stands behind them, `start` added; gives
+    /// the place of the address where it is no column.
+    pub(super) fn split(
+        self,
+        line: &[u8],
+        start: usize,
+        parts: &mut Vec<Range<usize>>,
+        tokens: &mut Vec<Token>,
+    ) -> Result<Option<Range<usize>>, LogFault> {
+        let moved = |place: Range<usize>| start + place.start..start + place.end;
+        match self {
+            LogFormat::Access => {
+                let first = parts.len();
+                if access::split(line, 0..line.len(), false, parts).is_ok() {
+                    parts.insert(first, ABSENT);
+                } else {
+                    parts.truncate(first);
+                    access::split(line, 0..line.len(), true, parts)?;
+                }
+                for part in parts.iter_mut().skip(first).filter(|part| **part != ABSENT) {
+                    *part = moved(part.clone());
+                }
+                Ok(None)
+            }
+            LogFormat::NginxError => nginx_error(line, start, parts).map(|()| None),
+            LogFormat::Sshd | LogFormat::Anywhere => {
+                parts.push(start..start + line.len());
+                let is_sshd = self == LogFormat::Sshd;
+                let found = if is_sshd { anywhere::of_sshd(line) } else { anywhere::find(line) };
+                found.map(|found| Some(moved(found))).ok_or(LogFault::NoAddress)
+            }
+            _ => {
+                tokens::all(line, 0, tokens).ok_or(LogFault::UnendedQuote)?;
+                let columns = self.columns();
+                let is_right = self.is_line(line, tokens);
+                if !is_right {
+                    return Err(LogFault::NotALogLine);
+                }
+                if self == LogFormat::Haproxy {
+                    haproxy(tokens, start, parts);
+                    return Ok(None);
+                }
+                let named = tokens.iter().take(columns.len());
+                parts.extend(named.map(|token| moved(token.text.clone())));
+                if let (Some(first), Some(last)) = (tokens.get(columns.len()), tokens.last()) {
+                    parts.push(moved(first.text.start..last.text.end));
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether the parts of a line are those of the format.
+    fn is_line(self, line: &[u8], tokens: &[Token]) -> bool {
+        let text = |at: usize| {
+            tokens.get(at).and_then(|token| line.get(token.text.clone())).unwrap_or_default()
+        };
+        let opening = |at: usize| tokens.get(at).map_or(0, |token| token.opening);
+        let is_number = |at: usize| {
+            let text = text(at);
+            text == b"-"
+                || (!text.is_empty()
+                    && text.iter().all(|b| b.is_ascii_digit() || b".-".contains(b)))
+        };
+        let is_time = |at: usize| super::prefix::is_iso_time(text(at));
+        match self {
+            LogFormat::Alb => is_time(1) && opening(12) == b'"' && is_number(8) && opening(0) == 0,
+            LogFormat::Elb => is_time(0) && opening(11) == b'"' && is_number(7),
+            LogFormat::S3 => {
+                let has_request = opening(8) == b'"' || text(8) == b"-";
+                opening(2) == b'[' && has_request && text(6).contains(&b'.') && is_number(9)
+            }
+            LogFormat::Vpc => {
+                let action = [b"ACCEPT".as_slice(), b"REJECT", b"-"].contains(&text(12));
+                let status = [b"OK".as_slice(), b"NODATA", b"SKIPDATA"].contains(&text(13));
+                tokens.len() >= 14 && is_number(0) && action && status
+            }
+            LogFormat::Haproxy => {
+                let is_address = text(0).contains(&b':') || text(0) == b"unix";
+                opening(1) == b'[' && is_address && tokens.len() >= 9 && text(4).contains(&b'/')
+            }
+            LogFormat::Squid => {
+                let is_time = text(0).len() >= 12 && text(0).contains(&b'.') && is_number(0);
+                is_time
+                    && is_number(1)
+                    && text(3).contains(&b'/')
+                    && text(8).contains(&b'/')
+                    && tokens.len() >= 9
+            }
+            LogFormat::Envoy => {
+                opening(0) == b'['
+                    && is_time(0)
+                    && opening(1) == b'"'
+                    && is_number(4)
+                    && is_number(6)
+                    && opening(8) == b'"'
+            }
+            LogFormat::Istio => {
+                opening(0) == b'['
+                    && is_time(0)
+                    && opening(1) == b'"'
+                    && opening(6) == b'"'
+                    && is_number(7)
+                    && opening(11) == b'"'
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether a line certainly is of this format, for detection.
+    pub(super) fn knows(self, line: &[u8], program: &[u8]) -> bool {
+        let (mut parts, mut tokens) = (Vec::new(), Vec::new());
+        match self {
+            LogFormat::Sshd => program.starts_with(b"sshd"),
+            LogFormat::Anywhere => false,
+            _ => self.split(line, 0, &mut parts, &mut tokens).is_ok(),
+        }
+    }
+}
+
+/// ```text
+/// 2026/11/20 12:00:00 [error] 7#7: *5 open() failed, client: 192.0.2.1, server: a, request: "..."
+/// ```
+fn nginx_error(line: &[u8], start: usize, parts: &mut Vec<Range<usize>>) -> Result<(), LogFault> {
+    let form = b"0000/00/00 00:00:00 [";
+    let head = line.get(..form.len()).ok_or(LogFault::NotALogLine)?;
+    let is_time = head.iter().zip(form).all(|(byte, form)| match form {
+        b'0' => byte.is_ascii_digit(),
+        other => byte == other,
+    });
+    let level = form.len();
+    let find = |from: usize, text: &[u8]| {
+        let found = memmem::find(line.get(from..)?, text)?;
+        Some(from + found)
+    };
+    let level_end = find(level, b"] ").filter(|_| is_time).ok_or(LogFault::NotALogLine)?;
+    let process_end = find(level_end, b": ").ok_or(LogFault::NotALogLine)?;
+    let message = process_end + 2;
+    // The message may quote what a client has sent: the last mark is that of nginx.
+    let client = line.get(message..).and_then(|rest| memmem::rfind(rest, b", client: "));
+    let message_end = client.map_or(line.len(), |at| message + at);
+    let moved = |place: Range<usize>| start + place.start..start + place.end;
+    parts.extend(
+        [0..form.len() - 2, level..level_end, level_end + 2..process_end, message..message_end]
+            .map(moved),
+    );
+    match client {
+        None => parts.push(ABSENT),
+        Some(_) => {
+            let client = message_end + b", client: ".len();
+            let end = find(client, b", ").unwrap_or(line.len());
+            parts.push(moved(client..end));
+            if end + 2 < line.len() {
+                parts.push(moved(end + 2..line.len()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The columns of an HTTP line, or of a TCP line, which has no status, cookies and request. Headers
+/// that were captured stand in braces, of requests before those of answers.
+fn haproxy(tokens: &[Token], start: usize, parts: &mut Vec<Range<usize>>) {
+    let moved = |token: &Token| start + token.text.start..start + token.text.end;
+    let place = |at: usize| tokens.get(at).map_or(ABSENT, moved);
+    let last = tokens.len().saturating_sub(1);
+    let is_http = tokens.last().is_some_and(|token| token.opening == b'"');
+    parts.extend((0..5).map(place));
+    if !is_http {
+        parts.extend([ABSENT, place(5), ABSENT, ABSENT, place(6), place(7), place(8)]);
+        parts.extend([ABSENT, ABSENT, ABSENT]);
+        return;
+    }
+    parts.extend((5..12).map(place));
+    let mut headers = tokens.iter().filter(|token| token.opening == b'{').map(moved);
+    parts.extend([headers.next().unwrap_or(ABSENT), headers.next().unwrap_or(ABSENT), place(last)]);
+}
