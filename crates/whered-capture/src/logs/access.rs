@@ -152,7 +152,10 @@ pub fn split(
         }
         let token = if number == host { list(line, start) } else { token(line, start) };
         let Some(mut token) = token else { return Err(LogFault::UnendedQuote) };
-        if number == host + USER {
+        // Behind an identity, which hardly any server writes, blanks mean another layout.
+        if number == host + USER
+            && parts.last().and_then(|part| bytes.get(part.clone())) == Some(b"-")
+        {
             token = user(line, token);
         }
         // The first address of a list is no host.

@@ -321,7 +321,7 @@ impl LogFormat {
         let is_time = |at: usize| super::prefix::is_iso_time(text(at));
         match self {
             LogFormat::Alb => is_time(1) && opening(12) == b'"' && is_number(8) && opening(0) == 0,
-            LogFormat::Elb => is_time(0) && opening(11) == b'"' && is_number(7),
+            LogFormat::Elb => opening(0) == 0 && is_time(0) && opening(11) == b'"' && is_number(7),
             LogFormat::S3 => {
                 let has_request = opening(8) == b'"' || text(8) == b"-";
                 opening(2) == b'[' && has_request && text(6).contains(&b'.') && is_number(9)

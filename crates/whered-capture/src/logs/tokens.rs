@@ -30,16 +30,10 @@ fn closing_quote(line: &[u8], start: usize) -> Option<usize> {
     }
 }
 
-/// Where the bracket or brace is closed, before a blank or the line's end.
+/// Where the bracket or brace is closed, before a blank or the line's end: `[::1]:443` is a word.
 fn closing(line: &[u8], start: usize, close: u8) -> Option<usize> {
-    let mut from = start;
-    loop {
-        let at = from + memchr(close, line.get(from..)?)?;
-        if line.get(at + 1).is_none_or(|&next| next == b' ') {
-            return Some(at);
-        }
-        from = at + 1;
-    }
+    let at = start + memchr(close, line.get(start..)?)?;
+    line.get(at + 1).is_none_or(|&next| next == b' ').then_some(at)
 }
 
 /// The part at or behind `at`, and where the next one may begin; nothing at the end of the line or

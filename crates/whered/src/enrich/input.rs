@@ -140,7 +140,14 @@ impl Input {
         if !self.may_be_json {
             return Ok(stream);
         }
-        let head = first_read(&mut stream)?;
+        let mut head = first_read(&mut stream)?;
+        while !Form::is_decided(&head) && head.len() < HEAD_BYTES {
+            let more = first_read(&mut stream)?;
+            if more.is_empty() {
+                break;
+            }
+            head.extend_from_slice(&more);
+        }
         let mark = head.strip_prefix(BYTE_ORDER_MARK).map_or(0, |_| BYTE_ORDER_MARK.len());
         let form = Form::of(head.get(mark..).unwrap_or_default());
         let stream = Cursor::new(head).chain(stream);

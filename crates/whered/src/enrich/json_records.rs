@@ -17,6 +17,9 @@ const PIECE_BYTES: usize = 256 << 10;
 /// The names of members that hold the records of a whole file.
 const WRAPPERS: [&[u8]; 5] = [b"Records", b"records", b"logEvents", b"events", b"entries"];
 
+/// How many bytes show a wrapper.
+const WRAPPER_BYTES: usize = 64;
+
 /// Where the records are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
@@ -29,6 +32,19 @@ pub(crate) enum Form {
 }
 
 impl Form {
+    /// Whether more bytes would not change what [`Form::of`] says. A live line is not held back.
+    pub(crate) fn is_decided(head: &[u8]) -> bool {
+        let head = head.trim_ascii_start();
+        let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let has_line = line.len() < head.len();
+        match head.first() {
+            None => false,
+            Some(b'{') => has_line && (is_closed(line) || head.len() >= WRAPPER_BYTES),
+            Some(b'[') => has_line || head.len() >= WRAPPER_BYTES,
+            Some(_) => true,
+        }
+    }
+
     /// The form of an input by its first bytes; nothing if it has one object a line, or is no JSON.
     pub(crate) fn of(head: &[u8]) -> Option<Form> {
         let head = head.trim_ascii_start();
