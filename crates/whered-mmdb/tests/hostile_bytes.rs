@@ -263,14 +263,14 @@ fn numbers_between_the_nodes_and_the_data_are_faults() {
 #[test]
 fn the_verifier_finds_pointers_into_the_middle_of_fields() {
     let mut writer = Writer::new(WriterOptions::default()).unwrap();
-    let record = Value::Array(vec![Value::String("a long text".to_string())]);
+    let record = Value::Array(vec![Value::String("a long text".to_string()); 2]);
     writer.insert("::/1".parse().unwrap(), record).unwrap();
     let mut bytes = writer.finish().unwrap();
     let database = Database::from_bytes(bytes.clone()).unwrap();
     database.verify().unwrap();
-    // The array's pointer (0x20 0x00) follows its header (0x01 0x04).
-    let at = bytes.windows(4).position(|window| window == [1, 4, 0x20, 0]).unwrap();
-    bytes[at + 3] = 3;
+    // The second text is a pointer (0x20 0x02) to the first, behind the array's header.
+    let at = bytes.windows(4).position(|window| window == *b"xt\x20\x02").unwrap();
+    bytes[at + 3] = 5;
     let error = Database::from_bytes(bytes).unwrap().verify().unwrap_err();
     assert_eq!((error.kind(), error.offset_bytes()), (ErrorKind::Data, Some(at as u64 + 2)));
 }

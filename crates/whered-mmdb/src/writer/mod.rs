@@ -13,8 +13,8 @@
 //!   it stands for; one inside `2002::/16` is refused, since the range leads elsewhere. `2001::/32` (Teredo) is no alias: there the bits behind the prefix are the server's
 //!   address, not the client's; [`Writer::set_teredo_alias`] adds it for those who want files as
 //!   MaxMind's. [`Writer::set_ipv4_aliases`] turns them off.
-//! - A value is stored when it is inserted, once for all equal values and parts of values; what
-//!   was replaced stays in the data section, unused.
+//! - Equal values and equal parts of values are written once; values that no network has any more
+//!   are not written.
 //! - Equal calls in equal order give equal bytes.
 //!
 //! A value that the reader would refuse cannot be inserted: the limits are the same.
@@ -22,6 +22,7 @@
 //! finishing is linear in the tree.
 
 mod data;
+mod parts;
 mod tree;
 
 use crate::error::{ErrorKind, MmdbError};
@@ -31,6 +32,7 @@ use crate::tree::{Layout, SEPARATOR_BYTES};
 use crate::value::Value;
 use crate::walk::{MAX_DEPTH, MAX_PAYLOAD_BYTES_PER_RECORD, MAX_VALUES_PER_RECORD};
 use data::DataSection;
+use parts::Parts;
 use std::collections::HashSet;
 use tree::{BuiltTree, Trie};
 use whered_ip::Prefix;
@@ -89,13 +91,19 @@ impl Default for WriterOptions {
 pub struct Writer {
     options: WriterOptions,
     trie: Trie,
-    data: DataSection,
-    /// Where each value that [`Writer::store`] was given stands.
+    parts: Parts,
+    /// The part that each [`StoredValue`] stands for, or [`RESERVED`].
     stored: Vec<u32>,
+    /// The [`StoredValue`] of each part that is a record, or [`RESERVED`].
+    numbers: Vec<u32>,
+    is_last_winning: bool,
     has_aliases: bool,
     is_merging: bool,
     has_teredo_alias: bool,
 }
+
+/// In place of a number: there is none yet.
+const RESERVED: u32 = u32::MAX;
 
 /// A value that a [`Writer`] holds already: [`Writer::store`] gives it, [`Writer::insert_stored`]
 /// takes it, and networks that share a record need not pay for it again.
@@ -128,8 +136,10 @@ impl Writer {
         Ok(Writer {
             options,
             trie: Trie::new(),
-            data: DataSection::new(),
+            parts: Parts::default(),
             stored: Vec::new(),
+            numbers: Vec::new(),
+            is_last_winning: false,
             has_aliases: true,
             has_teredo_alias: false,
             is_merging: true,
@@ -146,6 +156,12 @@ impl Writer {
     /// otherwise. A copy whose every network shall be as it was keeps them apart.
     pub fn set_merging(&mut self, is_merging: bool) {
         self.is_merging = is_merging;
+    }
+
+    /// Whether a network takes all its addresses from those inserted before it, also from more
+    /// specific ones; unless told so, the more specific network wins.
+    pub fn set_last_wins(&mut self, is_last_winning: bool) {
+        self.is_last_winning = is_last_winning;
     }
 
     /// Whether `2001::/32` (Teredo) shall lead there as well, as it does in MaxMind's own files;
@@ -174,11 +190,58 @@ impl Writer {
     /// The value's faults, as [`insert`](Writer::insert) says.
     pub fn store(&mut self, value: &Value) -> Result<StoredValue, MmdbError> {
         Allowance::new().check(value, 0)?;
-        let offset = self.data.store(value)?;
-        let number = u32::try_from(self.stored.len())
-            .map_err(|_| refuse("too many stored values", "below 2^32 values"))?;
-        self.stored.push(offset);
-        Ok(StoredValue(number))
+        let part = self.parts.store(value)?;
+        let index = part as usize;
+        if index >= self.numbers.len() {
+            self.numbers.resize(index + 1, RESERVED);
+        }
+        if self.numbers[index] == RESERVED {
+            self.numbers[index] = self.number_of(part)?;
+        }
+        Ok(StoredValue(self.numbers[index]))
+    }
+
+    fn number_of(&mut self, part: u32) -> Result<u32, MmdbError> {
+        let number = u32::try_from(self.stored.len()).ok().filter(|number| *number < RESERVED);
+        let number = number.ok_or_else(|| refuse("too many stored values", "below 2^32 values"))?;
+        self.stored.push(part);
+        Ok(number)
+    }
+
+    /// A value for networks whose record is known later: [`fill`](Writer::fill) says it.
+    ///
+    /// # Errors
+    ///
+    /// 2^32 values.
+    pub fn reserve(&mut self) -> Result<StoredValue, MmdbError> {
+        self.number_of(RESERVED).map(StoredValue)
+    }
+
+    /// Says what a [reserved](Writer::reserve) value is.
+    ///
+    /// ```
+    /// use whered_mmdb::{Database, Value, Writer, WriterOptions};
+    /// let mut writer = Writer::new(WriterOptions::default())?;
+    /// let later = writer.reserve()?;
+    /// writer.insert_stored("192.0.2.0/24".parse()?, later)?;
+    /// writer.fill(later, &Value::Uint32(7))?;
+    /// let database = Database::from_bytes(writer.finish()?)?;
+    /// let record = database.lookup("192.0.2.1".parse()?)?.record.expect("it was inserted");
+    /// assert_eq!(database.record(record)?, Value::Uint32(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The value's faults, as [`insert`](Writer::insert) says; a value that was not reserved.
+    pub fn fill(&mut self, reserved: StoredValue, value: &Value) -> Result<(), MmdbError> {
+        Allowance::new().check(value, 0)?;
+        let part = self.parts.store(value)?;
+        match self.stored.get_mut(reserved.0 as usize) {
+            Some(stored) if *stored == RESERVED => *stored = part,
+            _ => return Err(refuse(format!("stored value {}", reserved.0), "reserved values")),
+        }
+        Ok(())
     }
 
     /// [`insert`](Writer::insert) with a value that was stored before.
@@ -188,12 +251,12 @@ impl Writer {
     /// The network's faults, as [`insert`](Writer::insert) says; a value that this writer never
     /// gave out.
     pub fn insert_stored(&mut self, prefix: Prefix, value: StoredValue) -> Result<(), MmdbError> {
-        let offset = self.stored.get(value.0 as usize).copied().ok_or_else(|| {
+        if value.0 as usize >= self.stored.len() {
             let allowed = format!("the {} values of this writer", self.stored.len());
-            refuse(format!("stored value {}", value.0), allowed)
-        })?;
+            return Err(refuse(format!("stored value {}", value.0), allowed));
+        }
         let (bits, length_bits) = self.place_in_tree(prefix)?;
-        self.trie.insert(bits, length_bits, offset)
+        self.trie.insert(bits, length_bits, value.0, self.is_last_winning)
     }
 
     /// Gives all addresses of a network a value, but for those of more specific networks.
@@ -204,13 +267,12 @@ impl Writer {
     /// networks; a value beyond the limits
     /// ([`crate::MAX_DEPTH`], [`crate::MAX_VALUES_PER_RECORD`],
     /// [`crate::MAX_PAYLOAD_BYTES_PER_RECORD`]), one with a field or map too large for the format
-    /// or with a key twice in a map; a data section beyond 4 GiB. The networks are then as before.
+    /// or with a key twice in a map; distinct values beyond 4 GiB. The networks are then as before.
     #[expect(clippy::needless_pass_by_value, reason = "the caller has no use for the value after")]
     pub fn insert(&mut self, prefix: Prefix, value: Value) -> Result<(), MmdbError> {
         let (bits, length_bits) = self.place_in_tree(prefix)?;
-        Allowance::new().check(&value, 0)?;
-        let offset = self.data.store(&value)?;
-        self.trie.insert(bits, length_bits, offset)
+        let value = self.store(&value)?;
+        self.trie.insert(bits, length_bits, value.0, self.is_last_winning)
     }
 
     /// The bits that lead from the tree's root to a network, and how many.
@@ -263,27 +325,36 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// A record size that is too small for the tree and the data, more than 2^32 nodes, metadata
-    /// beyond 128 KiB or with the metadata marker in a text.
+    /// A record size that is too small for the tree and the data, more than 2^32 nodes, a data
+    /// section beyond 4 GiB, a reserved value that was never filled, metadata beyond 128 KiB or
+    /// with the metadata marker in a text.
     pub fn finish(mut self) -> Result<Vec<u8>, MmdbError> {
         if self.has_aliases && self.options.ip_version == 6 {
             self.trie.add_aliases(self.has_teredo_alias)?;
         }
-        let tree = self.trie.build(self.is_merging)?;
-        let data = self.data.into_bytes();
+        if self.stored.contains(&RESERVED) {
+            return Err(refuse("a reserved value that was never filled", "values of all networks"));
+        }
+        let tree = self.trie.build(self.is_merging, &self.stored)?;
+        self.trie = Trie::new();
+        let mut data = DataSection::new(&self.parts);
+        for part in tree.records() {
+            data.place(part)?;
+        }
+        let data_bytes = data.bytes().len();
         let record_size_bits = self.options.record_size_bits.map_or_else(
-            || smallest_record_size(&tree, data.len()),
-            |bits| check_record_size(bits, &tree, data.len()),
+            || smallest_record_size(&tree, data_bytes),
+            |bits| check_record_size(bits, &tree, data_bytes),
         )?;
         let layout = Layout::from_record_size(u64::from(record_size_bits))
             .expect("the record size was checked when the writer was made");
         let metadata = metadata_section(&self.options, record_size_bits, tree.node_count())?;
         let mut out = Vec::with_capacity(
-            tree.node_count() as usize * layout.node_bytes() + data.len() + metadata.len() + 32,
+            tree.node_count() as usize * layout.node_bytes() + data_bytes + metadata.len() + 32,
         );
-        tree.write(layout, &mut out);
+        tree.write(layout, |part| data.offset(part), &mut out);
         out.extend([0; SEPARATOR_BYTES]);
-        out.extend(data);
+        out.extend_from_slice(data.bytes());
         out.extend(metadata);
         Ok(out)
     }

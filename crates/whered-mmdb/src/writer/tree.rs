@@ -1,12 +1,12 @@
 //! The search tree that is being written: first a trie of what was inserted, then the file's nodes.
 //!
-//! Not for values: here they are data-section offsets.
+//! Not for values: here they are numbers.
 //!
 //! ```text
 //! trie node: children [left, right], own value     (one node per bit of a prefix)
 //!     │ build: values move down to where no child is; equal neighbours melt into one
 //!     ▼
-//! file node: [left, right], each a node number, empty, or an offset
+//! file node: [left, right], each a node number, empty, or a part's number
 //! ```
 //!
 //! Invariants: node 0 is the root; a child comes after its parent in both forms, except that an
@@ -36,10 +36,12 @@ impl TrieNode {
     const EMPTY: TrieNode = TrieNode { children: [NONE; 2], value: NONE };
 }
 
-/// Prefixes and offsets as they were inserted.
+/// Prefixes and the numbers of their values as they were inserted.
 #[derive(Debug)]
 pub(super) struct Trie {
     nodes: Vec<TrieNode>,
+    /// The node at `::/96`, once there is one: most networks begin there.
+    ipv4: Option<u32>,
 }
 
 /// The content of a slot of the built tree.
@@ -63,28 +65,38 @@ fn bit(bits: u128, position: u8) -> usize {
 
 impl Trie {
     pub(super) fn new() -> Trie {
-        Trie { nodes: vec![TrieNode::EMPTY] }
+        Trie { nodes: vec![TrieNode::EMPTY], ipv4: None }
     }
 
-    /// Gives a prefix an offset.
+    /// Gives a prefix a value; with `is_last_winning` those inside of it are forgotten.
     pub(super) fn insert(
         &mut self,
         bits: u128,
         length_bits: u8,
-        offset: u32,
+        value: u32,
+        is_last_winning: bool,
     ) -> Result<(), MmdbError> {
-        if offset >= ALIAS {
-            return Err(refuse("too many bytes of data", "below 4 GiB"));
-        }
         let node = self.reach(bits, length_bits)?;
-        self.nodes[node as usize].value = offset;
+        let node = &mut self.nodes[node as usize];
+        node.value = value;
+        if is_last_winning && node.children != [NONE; 2] {
+            node.children = [NONE; 2];
+            self.ipv4 = None;
+        }
         Ok(())
     }
 
     /// The node of a prefix, made if it is missing.
     fn reach(&mut self, bits: u128, length_bits: u8) -> Result<u32, MmdbError> {
-        let mut node = 0;
-        for position in 0..length_bits {
+        let is_ipv4 = length_bits >= 96 && bits >> 32 == 0;
+        let (mut node, start) = match self.ipv4 {
+            Some(node) if is_ipv4 => (node, 96),
+            _ => (0, 0),
+        };
+        for position in start..length_bits {
+            if is_ipv4 && position == 96 {
+                self.ipv4 = Some(node);
+            }
             let side = bit(bits, position);
             let child = self.nodes[node as usize].children[side];
             node = if child == NONE {
@@ -126,9 +138,9 @@ impl Trie {
         Ok(())
     }
 
-    /// The tree for the file.
-    pub(super) fn build(&self, is_merging: bool) -> Result<BuiltTree, MmdbError> {
-        let mut builder = Builder { trie: self, nodes: Vec::new(), ipv4: None, is_merging };
+    /// The tree for the file; `parts` has the part that each value's number stands for.
+    pub(super) fn build(&self, is_merging: bool, parts: &[u32]) -> Result<BuiltTree, MmdbError> {
+        let mut builder = Builder { trie: self, parts, nodes: Vec::new(), ipv4: None, is_merging };
         let root = builder.place(0, Slot::Empty, Some(0));
         if let Slot::Empty | Slot::Value(_) = root {
             // A tree has at least its root, even if both sides say the same.
@@ -143,6 +155,7 @@ impl Trie {
 
 struct Builder<'a> {
     trie: &'a Trie,
+    parts: &'a [u32],
     nodes: Vec<[Slot; 2]>,
     /// The slot at `::/96`, which the walk reaches before any alias.
     ipv4: Option<Slot>,
@@ -173,7 +186,7 @@ impl Builder<'_> {
 
     fn inner(&mut self, trie_node: u32, inherited: Slot, zeros: Option<u8>) -> Slot {
         let TrieNode { children, value } = self.trie.nodes[trie_node as usize];
-        let own = if value == NONE { inherited } else { Slot::Value(value) };
+        let own = if value == NONE { inherited } else { Slot::Value(self.parts[value as usize]) };
         if children == [NONE; 2] {
             return own;
         }
@@ -198,12 +211,21 @@ impl BuiltTree {
         u32::try_from(self.nodes.len()).expect("the builder refuses more nodes")
     }
 
-    /// Appends the nodes. The record size was checked against the largest number before.
-    pub(super) fn write(&self, layout: Layout, out: &mut Vec<u8>) {
+    /// The parts that are records, in the order of the tree.
+    pub(super) fn records(&self) -> impl Iterator<Item = u32> {
+        self.nodes.iter().flatten().filter_map(|slot| match slot {
+            Slot::Value(part) => Some(*part),
+            Slot::Empty | Slot::Node(_) => None,
+        })
+    }
+
+    /// Appends the nodes; `offset` says where a part stands. The record size was checked against
+    /// the largest number before.
+    pub(super) fn write(&self, layout: Layout, offset: impl Fn(u32) -> u32, out: &mut Vec<u8>) {
         let count = self.node_count();
         let number = |slot: Slot| match slot {
             Slot::Empty => count,
-            Slot::Value(offset) => count + SEPARATOR_BYTES as u32 + offset,
+            Slot::Value(part) => count + SEPARATOR_BYTES as u32 + offset(part),
             Slot::Node(node) => node,
         };
         for &[left, right] in &self.nodes {
