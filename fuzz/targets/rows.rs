@@ -5,8 +5,9 @@
 //! Not for: inputs that are right; the tests have those.
 //!
 //! ```text
-//! input: | switches | CSV or NDJSON ... |
-//! switches: IP version (1), record size (2, 4), no aliases (8), NDJSON (16)
+//! input: | switches | rows ... |
+//! switches: IP version (1), record size (2, 4), no aliases (8), NDJSON (16), skip wrong rows (32),
+//! the last row wins (64), with a file of Locations in front (128)
 //! ```
 #![no_main]
 
@@ -17,6 +18,20 @@ use std::io::Write;
 use libfuzzer_sys::fuzz_target;
 use whered_mmdb::{Database, FieldPath, Writer, WriterOptions, rows};
 
+/// Names of files whose layout is known, and one that says nothing.
+const NAMES: [&str; 6] = [
+    "rows.csv",
+    "IP2LOCATION-LITE-DB11.CSV",
+    "dbip-city-lite.csv",
+    "ip2asn-v4.tsv",
+    "geofeed.csv",
+    "geolite2-city-ipv4.csv",
+];
+
+/// Places for Blocks.
+const LOCATIONS: &[u8] = b"geoname_id,locale_code,country_iso_code,country_name,city_name\n\
+    1,en,DE,Germany,\n2,en,DE,Germany,Berlin\n";
+
 fuzz_target!(|input: &[u8]| {
     let Some((switches, csv)) = input.split_first() else { return };
     let record_size_bits = [None, Some(24), Some(28), Some(32)][usize::from(switches >> 1 & 3)];
@@ -24,13 +39,20 @@ fuzz_target!(|input: &[u8]| {
     let options = WriterOptions { ip_version, record_size_bits, ..WriterOptions::default() };
     let mut writer = Writer::new(options).expect("options that are allowed");
     writer.set_ipv4_aliases(switches & 8 == 0);
-    let is_csv = switches & 16 == 0;
-    let read = match is_csv {
-        true => rows::read_csv(csv, &mut writer),
-        false => rows::read_ndjson(csv, &mut writer),
-    };
+    writer.set_last_wins(switches & 64 != 0);
+    let format = if switches & 16 == 0 { rows::RowsFormat::Csv } else { rows::RowsFormat::Ndjson };
+    let skips_bad = switches & 32 != 0;
+    let options =
+        rows::RowsOptions { format: Some(format), skips_bad, ..rows::RowsOptions::default() };
+    let mut loader = rows::RowsLoader::new(options, &mut writer);
+    if switches & 128 != 0 && format == rows::RowsFormat::Csv {
+        loader.read("", LOCATIONS).expect("these are right");
+    }
+    // The name of a file says its layout: each has its turn by the number of bytes.
+    let read = loader.read(NAMES[csv.len() % NAMES.len()], csv);
+    loader.finish().expect("faults were reported with their rows");
     if let Err(error) = &read {
-        let lines = csv.split(|&byte| byte == b'\n').count() as u64;
+        let lines = csv.split(|byte| matches!(byte, b'\n' | b'\r')).count() as u64;
         assert!((1..=lines).contains(&error.line()), "no such line: {error}");
         assert!(!error.to_string().contains('\n'), "an error is one line: {error:?}");
     }

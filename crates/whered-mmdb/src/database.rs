@@ -341,6 +341,13 @@ impl Database {
         Differences::new(self, newer)
     }
 
+    /// Every network that this database or `other` has, with both records, equal ones too: as
+    /// [`differences`](Database::differences), for those who lay one over the other.
+    #[must_use]
+    pub fn side_by_side<'a>(&'a self, other: &'a Database) -> Differences<'a> {
+        Differences::with_equal(self, other)
+    }
+
     /// Checks everything: metadata, the whole tree, the whole data section with pointers, text and
     /// nesting, and that every record can be decoded within the limits.
     ///

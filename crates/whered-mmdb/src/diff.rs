@@ -64,6 +64,8 @@ pub struct Differences<'a> {
     /// The rest of the range that is being reported.
     rest: Option<(Range, Option<RecordId>, Option<RecordId>)>,
     known: HashMap<(RecordId, RecordId), bool>,
+    /// Whether equal records are reported too.
+    has_equal: bool,
 }
 
 /// Addresses from the first to the last.
@@ -142,7 +144,13 @@ impl<'a> Side<'a> {
 impl<'a> Differences<'a> {
     pub(crate) fn new(old: &'a Database, new: &'a Database) -> Differences<'a> {
         let (old, new) = (Side::new(old), Side::new(new));
-        Differences { old, new, next: Some(0), rest: None, known: HashMap::new() }
+        let known = HashMap::new();
+        Differences { old, new, next: Some(0), rest: None, known, has_equal: false }
+    }
+
+    /// As [`new`](Differences::new), of every network that one of the two has.
+    pub(crate) fn with_equal(old: &'a Database, new: &'a Database) -> Differences<'a> {
+        Differences { has_equal: true, ..Differences::new(old, new) }
     }
 
     /// Finds the next range with two answers; `None` at the end.
@@ -157,7 +165,11 @@ impl<'a> Differences<'a> {
             let (new, new_last) = self.new.at(first);
             let last = old_last.min(new_last);
             self.next = last.checked_add(1);
-            if !self.is_equal(old, new)? {
+            let is_reported = match self.has_equal {
+                true => old.is_some() || new.is_some(),
+                false => !self.is_equal(old, new)?,
+            };
+            if is_reported {
                 self.rest = Some((Range { first, last }, old, new));
                 return Ok(Some(()));
             }

@@ -145,6 +145,13 @@ impl MmdbError {
         self
     }
 
+    /// Adds the network whose record the error is in.
+    #[cold]
+    #[must_use]
+    pub fn at_network(self, network: whered_ip::Prefix) -> MmdbError {
+        self.within(&network.to_string())
+    }
+
     /// Changes the error's kind, for example of a data fault inside the metadata.
     #[cold]
     pub(crate) fn of_kind(mut self, kind: ErrorKind) -> MmdbError {

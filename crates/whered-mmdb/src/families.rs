@@ -50,6 +50,32 @@ impl Database {
         Ok(found)
     }
 
+    /// Whether `2002::/16` (6to4) leads to the IPv4 networks, and whether `2001::/32` (Teredo) does.
+    /// A database without IPv4 networks, which lead nowhere, counts by what it has there itself.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the tree on the way.
+    pub fn ipv4_aliases(&self) -> Result<[bool; 2], MmdbError> {
+        let mut leads = [false; 2];
+        if !self.tree.is_ipv6() {
+            return Ok(leads);
+        }
+        let ranges = [(SIX_TO_FOUR << 112, 16), (TEREDO << 96, 32)];
+        let subtree = self.tree.ipv4_subtree().map(TreeNode::Node);
+        for (is_alias, (bits, length_bits)) in leads.iter_mut().zip(ranges) {
+            let mut node = TreeNode::Node(0);
+            for position in 0..length_bits {
+                node = self.child(node, bits >> (127 - position) & 1 == 1)?;
+            }
+            *is_alias = match subtree {
+                Some(_) => Some(node) == subtree,
+                None => node == TreeNode::Empty && length_bits == 16,
+            };
+        }
+        Ok(leads)
+    }
+
     /// Whether any network of a family has a record. What an IPv6 tree shows of IPv4 a second time
     /// does not count as IPv6.
     ///

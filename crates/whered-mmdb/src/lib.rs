@@ -45,6 +45,7 @@
 mod database;
 mod decode;
 mod diff;
+mod edit;
 mod error;
 mod families;
 pub mod fields;

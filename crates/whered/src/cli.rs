@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use whered_engine::AccessMode;
 
 #[cfg(feature = "export")]
+pub(crate) use crate::db::flags::{BuildArguments, EditArguments, FieldsArguments, MergeArguments};
 pub(crate) use crate::export::ExportArguments;
 pub(crate) use crate::import::flags::{ImportCommand, ImportPointsArguments, ImportRedisArguments};
 pub(crate) use crate::ingest::{FeedsArguments, IngestArguments};
@@ -110,7 +111,7 @@ pub(crate) enum DbCommand {
         /// A .mmdb or legacy GeoIP .dat file
         file: PathBuf,
     },
-    /// Build a .mmdb file from CSV or NDJSON rows
+    /// Build a .mmdb file from tables (CSV, TSV ...) or NDJSON rows
     Build(BuildArguments),
     /// Convert a legacy GeoIP .dat file to .mmdb
     Convert(ConvertArguments),
@@ -120,8 +121,14 @@ pub(crate) enum DbCommand {
     ///
     /// Exit code 1 if they differ.
     Diff(DiffArguments),
+    /// Change networks, fields or metadata of a database file
+    Edit(EditArguments),
+    /// Name the fields of a database file and how often they have a value
+    Fields(FieldsArguments),
     /// Build the index file that `enrich` uses (FILE.index)
     Index(IndexArguments),
+    /// Lay database files and rows over each other
+    Merge(MergeArguments),
     /// Verify a whole database file and report the first error
     Verify {
         /// A .mmdb or legacy GeoIP .dat file
@@ -384,39 +391,6 @@ pub(crate) enum HeaderChoice {
 }
 
 #[derive(Args)]
-pub(crate) struct BuildArguments {
-    /// Rows, - for standard input: CSV whose header names the columns (network, then field paths
-    /// with an optional :type), or NDJSON with a member network on every line
-    pub(crate) rows: PathBuf,
-    /// The .mmdb file to write
-    pub(crate) output: PathBuf,
-    /// Format of the rows; without it, ndjson for names ending in .ndjson, .jsonl or .json, else csv
-    #[arg(long, value_enum)]
-    pub(crate) format: Option<RowsFormat>,
-    /// Database type in the metadata
-    #[arg(long, value_name = "NAME", default_value = "whered-City")]
-    pub(crate) database_type: String,
-    /// English description in the metadata
-    #[arg(long, value_name = "TEXT", default_value = "built by whered")]
-    pub(crate) description: String,
-    /// Language of the records' names in the metadata; repeatable
-    #[arg(long, value_name = "CODE", default_value = "en")]
-    pub(crate) language: Vec<String>,
-    /// 4 for IPv4 networks only, 6 for both
-    #[arg(long, value_name = "4|6", default_value_t = 6, value_parser = parse_ip_version)]
-    pub(crate) ip_version: u16,
-    /// Do not alias ::ffff:0:0/96 and 2002::/16 to the IPv4 networks
-    #[arg(long)]
-    pub(crate) no_ipv4_aliases: bool,
-    /// Build time in seconds since 1970; without it, now
-    #[arg(long, value_name = "SECONDS")]
-    pub(crate) build_epoch_seconds: Option<u64>,
-    /// Size of a tree record in bits; without it, the smallest that fits
-    #[arg(long, value_name = "24|28|32", value_parser = parse_record_size)]
-    pub(crate) record_size_bits: Option<u16>,
-}
-
-#[derive(Args)]
 pub(crate) struct ConvertArguments {
     /// The legacy GeoIP .dat file
     pub(crate) input: PathBuf,
@@ -443,6 +417,13 @@ pub(crate) struct DumpArguments {
     /// Add type names where JSON or CSV lose the type, so that `db build` restores it
     #[arg(long)]
     pub(crate) types: bool,
+    /// Print type, description and languages first, so that `db build` restores them; whole records
+    /// with --types have them anyway
+    #[arg(long)]
+    pub(crate) metadata: bool,
+    /// Threads; without it, one for each processor
+    #[arg(long, value_name = "NUMBER", value_parser = parse_threads)]
+    pub(crate) threads: Option<usize>,
 }
 
 #[derive(Args)]
@@ -496,7 +477,7 @@ pub(crate) enum DiffFormat {
     Text,
 }
 
-fn parse_ip_version(text: &str) -> Result<u16, String> {
+pub(crate) fn parse_ip_version(text: &str) -> Result<u16, String> {
     match text {
         "4" => Ok(4),
         "6" => Ok(6),
@@ -504,7 +485,7 @@ fn parse_ip_version(text: &str) -> Result<u16, String> {
     }
 }
 
-fn parse_record_size(text: &str) -> Result<u16, String> {
+pub(crate) fn parse_record_size(text: &str) -> Result<u16, String> {
     match text {
         "24" => Ok(24),
         "28" => Ok(28),

@@ -78,7 +78,10 @@ fn main() -> ExitCode {
         Command::Db(DbCommand::Convert(arguments)) => db::convert(&arguments),
         Command::Db(DbCommand::Dump(arguments)) => db::dump(&arguments),
         Command::Db(DbCommand::Diff(arguments)) => db::diff(&arguments),
+        Command::Db(DbCommand::Edit(arguments)) => db::edit(&arguments),
+        Command::Db(DbCommand::Fields(arguments)) => db::fields(&arguments),
         Command::Db(DbCommand::Index(arguments)) => db::index(&arguments),
+        Command::Db(DbCommand::Merge(arguments)) => db::merge(&arguments),
         Command::Db(DbCommand::Verify { file }) => db::verify(&file),
         Command::Bench { .. } => Err(Failure::Message(BENCH_MOVED.to_owned())),
     };

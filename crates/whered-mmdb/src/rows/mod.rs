@@ -1,22 +1,29 @@
-//! Rows of text into a [`Writer`]: CSV and NDJSON.
+//! Rows of text into a [`Writer`]: tables (CSV, TSV ...) and NDJSON.
 //!
-//! Not for other layouts (MaxMind's split blocks and locations files), and not for opening files.
-//! A row is a network and its record. Input is read as a stream: nothing of it is kept but the row
-//! at hand.
+//! Not for opening files. A row is a network and its record. Input is read as a stream: nothing of
+//! it is kept but the row at hand and the distinct records.
 //!
-//! **CSV.** The first line names the columns:
+//! ```text
+//! text ─ table ─> cells ─ span ──────────────────────────────> prefixes ──> Writer
+//!                   └──── template, or Blocks and Locations ─> record ─────────┘
+//! ```
+//!
+//! **Tables.** The first line names the columns, in any case:
 //!
 //! ```text
 //! network,country.iso_code,location.latitude:double,subdivisions.0.names.en,asn:uint32
 //! 192.0.2.0/24,DE,52.5,Berlin,64500
 //! ```
 //!
-//! One column is `network` (a prefix) or `address` (a prefix of full length). Each other column is
-//! a field path, with a type behind a colon: `string` (the default), `double`, `float`, `uint16`,
+//! One column is `network` (a prefix, an address or a range), `address` (one address), or one of
+//! the other usual names; two columns may be the ends of a range. Each other column is
+//! a field path, with a type behind a colon: `string`, `double`, `float`, `uint16`,
 //! `uint32`, `uint64`, `uint128`, `int32`, `boolean` (`true`, `false`, `1`, `0`), `bytes`
-//! (hexadecimal). Names that are whole numbers are array indexes, 0, 1, 2 ... without a gap. An
+//! (hexadecimal). A column without a type gets the one that all its cells fit, over all tables. Names
+//! that are whole numbers are array indexes, 0, 1, 2 ... without a gap. An
 //! empty cell means that the field is absent; maps and array elements without any field are absent
-//! too, and later elements move up. A row with nothing but a network holds an empty map.
+//! too, and later elements move up. A row with nothing but a network holds an empty map. Tables
+//! without a header get names from the caller, or from a [`Layout`] that is known.
 //!
 //! **NDJSON.** One object a line, with a member `network` or `address`, in one of three forms:
 //!
@@ -36,25 +43,41 @@
 //! with a point or exponent is a double; a whole number is a uint32, a uint64 or a uint128,
 //! whichever holds it first, and a negative one an int32. `null` means that the field is absent.
 //!
-//! Cost: linear in the bytes. Nothing is kept between calls.
+//! `{"metadata":{...}}` in a line of its own says what the file shall state of itself
+//! ([`RowsMetadata`]); in a table it is a comment, `# {"metadata":{...}}`.
+//!
+//! Cost: linear in the bytes.
 #![deny(clippy::indexing_slicing)]
 
 mod cell;
-mod csv;
+mod columns;
+mod geolite;
+mod guess;
 mod json;
+mod layouts;
+mod loader;
+mod metadata;
 mod ndjson;
+mod span;
+mod table;
+mod template;
 
-use crate::error::shown;
+pub use layouts::Layout;
+pub use loader::{Header, RowsLoader, RowsOptions, RowsSummary};
+pub use metadata::RowsMetadata;
+
+use crate::error::{MmdbError, shown};
+use crate::path::FieldPath;
 use crate::value::Value;
 use crate::writer::Writer;
 use std::fmt;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use whered_ip::Prefix;
 
 /// How rows are written down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowsFormat {
-    /// Comma-separated values behind a line that names the columns.
+    /// Delimited text: CSV, TSV and their like.
     Csv,
     /// One JSON object a line.
     Ndjson,
@@ -91,6 +114,11 @@ impl RowsError {
     ) -> RowsError {
         let (column, found, allowed) = (column.into(), found.into(), allowed.into());
         RowsError { line, column, found, allowed }
+    }
+
+    /// The network of a row that the writer refuses.
+    fn refused(line: u64, column: impl Into<String>, error: &MmdbError) -> RowsError {
+        RowsError::new(line, column, error.found(), error.allowed())
     }
 
     /// The line on which the row begins, counted from 1; a CSV header is usually line 1.
@@ -135,10 +163,12 @@ impl std::error::Error for RowsError {}
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn read(format: RowsFormat, input: impl Read, writer: &mut Writer) -> Result<u64, RowsError> {
-    match format {
-        RowsFormat::Csv => csv::read(input, writer),
-        RowsFormat::Ndjson => ndjson::read(BufReader::with_capacity(1 << 16, input), writer),
-    }
+    let options = RowsOptions { format: Some(format), ..RowsOptions::default() };
+    let mut loader = RowsLoader::new(options, writer);
+    let read = loader.read("", input);
+    // What was read before a fault is in the writer.
+    let summary = loader.finish();
+    read.and(summary).map(|summary| summary.rows)
 }
 
 /// As [`read`], of CSV in memory.
@@ -157,6 +187,36 @@ pub fn read_csv(bytes: &[u8], writer: &mut Writer) -> Result<u64, RowsError> {
 /// As [`read`].
 pub fn read_ndjson(bytes: &[u8], writer: &mut Writer) -> Result<u64, RowsError> {
     read(RowsFormat::Ndjson, bytes, writer)
+}
+
+/// The field and value of `PATH=VALUE` or `PATH:TYPE=VALUE`; without a type, the value has the type
+/// that its text fits.
+///
+/// ```
+/// use whered_mmdb::{Value, rows::parse_assignment};
+/// let (path, value) = parse_assignment("asn:uint16=64500")?;
+/// assert_eq!((path.to_string().as_str(), value), ("asn", Value::Uint16(64500)));
+/// # Ok::<(), String>(())
+/// ```
+///
+/// # Errors
+///
+/// One line: what was found and what is allowed.
+pub fn parse_assignment(text: &str) -> Result<(FieldPath, Value), String> {
+    let refuse = |found: &str, allowed: &str| format!("found {found}; allowed: {allowed}");
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| refuse(&format!("\"{}\"", shown(text)), "PATH=VALUE or PATH:TYPE=VALUE"))?;
+    let (path, cell_type) =
+        cell::parse_name(name).map_err(|(found, allowed)| refuse(&found, &allowed))?;
+    let cell_type = cell_type.unwrap_or_else(|| {
+        let mut guess = guess::Guess::new(&path);
+        guess.note(value);
+        guess.cell_type()
+    });
+    let parsed = cell_type.parse(value);
+    let value = parsed.map_err(|allowed| refuse(&format!("\"{}\"", shown(value)), &allowed))?;
+    Ok((path, value))
 }
 
 /// The name of the column or member with the network.
@@ -192,17 +252,4 @@ impl NetworkName {
                 .ok_or("IPv4 or IPv6 addresses"),
         }
     }
-}
-
-/// Inserts a row whose network stands in `column`.
-fn insert(
-    writer: &mut Writer,
-    prefix: Prefix,
-    value: Value,
-    line: u64,
-    column: &dyn fmt::Display,
-) -> Result<(), RowsError> {
-    writer
-        .insert(prefix, value)
-        .map_err(|error| RowsError::new(line, column.to_string(), error.found(), error.allowed()))
 }

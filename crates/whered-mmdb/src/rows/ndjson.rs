@@ -1,19 +1,20 @@
-//! NDJSON rows into a [`Writer`]; the three forms of a row are told in [`super`].
+//! NDJSON rows; the three forms of a row are told in [`super`].
 //!
-//! Not for CSV. A line is read whole, within [`MAX_LINE_BYTES`]; blank lines are passed over. The
+//! Not for tables. A line is read whole, within [`MAX_LINE_BYTES`]; blank lines are passed over. The
 //! names of fields are parsed once and remembered. Cost: linear in the bytes.
 #![deny(clippy::indexing_slicing)]
 
 use super::cell::{self, CellType};
+use super::columns::NetworkColumns;
 use super::json::{Fault, Reader, Scalar};
-use super::{NetworkName, RowsError};
+use super::span::Span;
+use super::{NetworkName, RowsError, RowsMetadata, table};
 use crate::error::shown;
+use crate::metadata::MAX_METADATA_BYTES;
 use crate::path::FieldPath;
 use crate::value::Value;
-use crate::writer::Writer;
 use std::collections::HashMap;
-use std::io::{BufRead, Read};
-use whered_ip::Prefix;
+use std::io::{self, BufRead, BufReader, Read};
 
 /// How long a line may be: twice the text of the largest record.
 const MAX_LINE_BYTES: u64 = 64 << 20;
@@ -21,37 +22,121 @@ const MAX_LINE_BYTES: u64 = 64 << 20;
 /// How many names are remembered.
 const MAX_NAMES: usize = 10_000;
 
-/// Inserts every row into `writer`; returns how many rows there were.
-pub(super) fn read(mut input: impl BufRead, writer: &mut Writer) -> Result<u64, RowsError> {
+/// What a line says.
+pub(super) enum Line {
+    /// Of the whole file.
+    Metadata(RowsMetadata),
+    /// Of a network.
+    Row {
+        line: u64,
+        /// The byte of the line at which the network stands, counted from 1.
+        column: usize,
+        span: Span,
+        record: Value,
+    },
+}
+
+/// Reads every line and gives it, or its fault, to `take`, which says whether to go on.
+pub(super) fn read(
+    input: impl Read,
+    mut take: impl FnMut(Result<Line, RowsError>) -> Result<(), RowsError>,
+) -> Result<(), RowsError> {
+    let mut input = BufReader::with_capacity(1 << 16, input);
     let mut names = Names::default();
+    let mut members = None;
     let mut bytes = Vec::new();
-    let mut count = 0;
     for line in 1.. {
         bytes.clear();
-        let read = input.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
-        let read = read.map_err(|error| {
+        let unreadable = |error: io::Error| {
             RowsError::new(line, "", error.to_string(), "input that can be read")
-        })?;
+        };
+        let read = input.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut bytes);
+        let read = read.map_err(unreadable)?;
         if read == 0 {
             break;
         }
         if read as u64 == MAX_LINE_BYTES && !bytes.ends_with(b"\n") {
             let allowed = format!("lines of less than {MAX_LINE_BYTES} bytes");
-            return Err(RowsError::new(line, "", "a longer line", allowed));
+            take(Err(RowsError::new(line, "", "a longer line", allowed)))?;
+            input.skip_until(b'\n').map_err(unreadable)?;
+            continue;
         }
         let text = if line == 1 { bytes.strip_prefix(b"\xef\xbb\xbf") } else { None };
         let text = text.unwrap_or(&bytes);
         if text.trim_ascii().is_empty() {
             continue;
         }
-        let row = Row::read(text, &mut names).map_err(|fault| {
-            RowsError::new(line, (fault.at + 1).to_string(), fault.found, fault.allowed)
-        })?;
-        let (prefix, at) = row.network;
-        super::insert(writer, prefix, row.record, line, &(at + 1))?;
-        count += 1;
+        take(read_line(text, line, &mut names, &mut members))?;
     }
-    Ok(count)
+    Ok(())
+}
+
+fn read_line(
+    text: &[u8],
+    line: u64,
+    names: &mut Names,
+    members: &mut Option<Members>,
+) -> Result<Line, RowsError> {
+    if let Some(metadata) = metadata_in(text) {
+        return Ok(Line::Metadata(metadata));
+    }
+    let members = members.get_or_insert_with(|| Members::of(text));
+    let row = Row::read(text, names, members).map_err(|fault| {
+        RowsError::new(line, (fault.at + 1).to_string(), fault.found, fault.allowed)
+    })?;
+    let (span, at) = row.network;
+    Ok(Line::Row { line, column: at + 1, span, record: row.record })
+}
+
+/// The metadata of a line that holds nothing else.
+pub(super) fn metadata_in(text: &[u8]) -> Option<RowsMetadata> {
+    let is_metadata = text.trim_ascii_start().starts_with(b"{\"metadata\"");
+    if !is_metadata || text.len() > MAX_METADATA_BYTES {
+        return None;
+    }
+    let mut reader = Reader::new(text);
+    let mut found = None;
+    let mut has_others = false;
+    let read = reader.object(|reader, name, _| {
+        let value = reader.value()?;
+        match &*name {
+            "metadata" => found = value,
+            _ => has_others = true,
+        }
+        Ok(())
+    });
+    read.and_then(|()| reader.end()).ok()?;
+    let metadata = found.filter(|_| !has_others)?;
+    RowsMetadata::of(&metadata).ok()
+}
+
+/// Which members hold the network, besides `network` and `address`: what the first row has.
+struct Members {
+    names: Vec<String>,
+    columns: Option<NetworkColumns>,
+}
+
+impl Members {
+    fn of(text: &[u8]) -> Members {
+        let mut names = Vec::new();
+        let read = Reader::new(text).object(|reader, name, _| {
+            names.push(name.into_owned());
+            reader.value().map(|_| ())
+        });
+        let bare: Vec<&str> = names.iter().map(String::as_str).collect();
+        let columns = match NetworkColumns::find(&bare) {
+            Ok(columns) if read.is_ok() => columns,
+            _ => None,
+        };
+        let is_ours = names.iter().any(|name| NetworkName::from_name(name).is_some());
+        Members { columns: columns.filter(|_| !is_ours), names }
+    }
+
+    /// The cell of the network that a member is.
+    fn column(&self, name: &str) -> Option<usize> {
+        let columns = self.columns.as_ref()?;
+        self.names.iter().position(|other| other == name).filter(|at| columns.has(*at))
+    }
 }
 
 /// Names of fields with what they mean.
@@ -75,14 +160,17 @@ impl Names {
 
 struct Row {
     /// The network and where it stands in the line.
-    network: (Prefix, usize),
+    network: (Span, usize),
     record: Value,
 }
 
 impl Row {
-    fn read(text: &[u8], names: &mut Names) -> Result<Row, Fault> {
+    fn read(text: &[u8], names: &mut Names, members: &Members) -> Result<Row, Fault> {
         let mut reader = Reader::new(text);
         let mut network = None;
+        // The parts of a network that stands in several members.
+        let mut parts: Vec<(usize, String)> = Vec::new();
+        let mut parts_at = 0;
         // A whole record, or one that is put together from fields; never both.
         let mut whole: Option<Value> = None;
         let mut fields = Value::Map(Vec::new());
@@ -93,6 +181,14 @@ impl Row {
                     return Err(Fault::new(at, "a second network", "one network or address"));
                 }
                 network = Some((read_network(reader, kind)?, at));
+                return Ok(());
+            }
+            if let Some(column) = members.column(&name) {
+                if parts.iter().any(|(other, _)| *other == column) {
+                    return Err(Fault::new(at, "a second such member", "each member once"));
+                }
+                parts_at = if parts.is_empty() { at } else { parts_at };
+                parts.push((column, read_part(reader)?));
                 return Ok(());
             }
             let is_whole = matches!(&*name, "record" | "typed_record");
@@ -111,18 +207,58 @@ impl Row {
             read_field(reader, names.get(&name, at)?, at, &mut fields)
         })?;
         reader.end()?;
-        let network = network
-            .ok_or_else(|| Fault::new(0, "no such member", "a member network or address"))?;
+        let network = match (network, &members.columns) {
+            (Some(network), _) => network,
+            (None, Some(columns)) if !parts.is_empty() => {
+                (put_together(columns, &parts, parts_at)?, parts_at)
+            }
+            _ => {
+                let allowed = "a member network or address";
+                return Err(Fault::new(0, "no such member", allowed));
+            }
+        };
         Ok(Row { network, record: whole.unwrap_or(fields) })
     }
 }
 
-fn read_network(reader: &mut Reader<'_>, kind: NetworkName) -> Result<Prefix, Fault> {
+fn read_network(reader: &mut Reader<'_>, kind: NetworkName) -> Result<Span, Fault> {
     let at = reader.at();
     let Scalar::String(text) = reader.scalar()? else {
         return Err(Fault::new(at, "no string", "a network in quotes"));
     };
-    kind.parse(&text).map_err(|allowed| Fault::new(at, format!("\"{}\"", shown(&text)), allowed))
+    let span = match kind {
+        NetworkName::Network => Span::parse(&text),
+        NetworkName::Address => kind.parse(&text).map(Span::from),
+    };
+    span.map_err(|allowed| Fault::new(at, format!("\"{}\"", shown(&text)), allowed))
+}
+
+/// Reads a part of a network: a text or a number.
+fn read_part(reader: &mut Reader<'_>) -> Result<String, Fault> {
+    let at = reader.at();
+    match reader.scalar()? {
+        Scalar::String(text) => Ok(text.into_owned()),
+        Scalar::Number(digits) => Ok(digits.to_string()),
+        _ => Err(Fault::new(at, "no string or number", "addresses, networks or integers")),
+    }
+}
+
+/// The addresses of a network whose parts are several members.
+fn put_together(
+    columns: &NetworkColumns,
+    parts: &[(usize, String)],
+    at: usize,
+) -> Result<Span, Fault> {
+    let last = parts.iter().map(|(column, _)| column + 1).max().unwrap_or_default();
+    let cells = (0..last).map(|column| {
+        let part = parts.iter().find(|(other, _)| *other == column);
+        part.map_or(&[][..], |(_, text)| text.as_bytes())
+    });
+    columns.span(&table::Row::of_cells(cells)).map_err(|(_, allowed)| {
+        let texts: Vec<String> =
+            parts.iter().map(|(_, text)| format!("\"{}\"", shown(text))).collect();
+        Fault::new(at, texts.join(" and "), allowed)
+    })
 }
 
 /// Reads a field's value and puts it at its path.

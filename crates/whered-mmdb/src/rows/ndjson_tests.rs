@@ -2,7 +2,7 @@
 
 use super::super::{read_csv, read_ndjson};
 use super::*;
-use crate::{Database, WriterOptions};
+use crate::{Database, Writer, WriterOptions};
 
 fn build(lines: &str) -> Result<(u64, Database), RowsError> {
     let mut writer = Writer::new(WriterOptions::default()).unwrap();

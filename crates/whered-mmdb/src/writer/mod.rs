@@ -118,21 +118,7 @@ impl Writer {
     /// An IP version other than 4 and 6, a record size other than 24, 28 and 32 bits, a language
     /// that has two descriptions.
     pub fn new(options: WriterOptions) -> Result<Writer, MmdbError> {
-        if !matches!(options.ip_version, 4 | 6) {
-            let found = format!("IP version {}", options.ip_version);
-            return Err(refuse(found, "4 or 6"));
-        }
-        if let Some(bits) = options.record_size_bits
-            && Layout::from_record_size(u64::from(bits)).is_none()
-        {
-            return Err(refuse(format!("records of {bits} bits"), "24, 28 or 32 bits"));
-        }
-        let mut languages = HashSet::new();
-        for (language, _) in &options.description {
-            if !languages.insert(language) {
-                return Err(refuse(format!("two descriptions in {language:?}"), "one a language"));
-            }
-        }
+        check_options(&options)?;
         Ok(Writer {
             options,
             trie: Trie::new(),
@@ -144,6 +130,35 @@ impl Writer {
             has_teredo_alias: false,
             is_merging: true,
         })
+    }
+
+    /// Other metadata than those at the start. A tree of IP version 6 becomes one of version 4 if
+    /// all its networks are IPv4 networks.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Writer::new); an IPv6 network in what is to be of IP version 4, or any network in
+    /// a tree of version 4 that is to be of version 6.
+    pub fn set_options(&mut self, options: WriterOptions) -> Result<(), MmdbError> {
+        check_options(&options)?;
+        match (self.options.ip_version, options.ip_version) {
+            (6, 4) if !self.trie.keep_ipv4() => {
+                let allowed = "IPv4 networks: the database is of IP version 4";
+                return Err(MmdbError::new(ErrorKind::AddressFamily, "IPv6 networks", allowed));
+            }
+            (4, 6) if !self.stored.is_empty() => {
+                return Err(refuse("networks in a tree of IP version 4", "a new writer"));
+            }
+            _ => {}
+        }
+        self.options = options;
+        Ok(())
+    }
+
+    /// The metadata that the file will have.
+    #[must_use]
+    pub fn options(&self) -> &WriterOptions {
+        &self.options
     }
 
     /// Whether `::ffff:0:0/96` and `2002::/16` shall lead to the IPv4 networks of an IPv6
@@ -299,6 +314,17 @@ impl Writer {
         }
     }
 
+    /// Refuses a value that could not be inserted.
+    pub(crate) fn check(value: &Value) -> Result<(), MmdbError> {
+        Allowance::new().check(value, 0)
+    }
+
+    /// Whether a network cannot be inserted since its range leads to the IPv4 networks.
+    pub(crate) fn leads_to_ipv4(&self, prefix: Prefix) -> bool {
+        let has_aliases = self.has_aliases && self.options.ip_version == 6;
+        has_aliases && self.refuse_inside_alias(prefix.to_canonical()).is_err()
+    }
+
     /// A network inside a range that leads to the IPv4 networks could not be found.
     fn refuse_inside_alias(&self, prefix: Prefix) -> Result<(), MmdbError> {
         let std::net::IpAddr::V6(address) = prefix.address() else { return Ok(()) };
@@ -362,6 +388,25 @@ impl Writer {
 
 fn refuse(found: impl Into<String>, allowed: impl Into<String>) -> MmdbError {
     MmdbError::new(ErrorKind::Writing, found, allowed)
+}
+
+fn check_options(options: &WriterOptions) -> Result<(), MmdbError> {
+    if !matches!(options.ip_version, 4 | 6) {
+        let found = format!("IP version {}", options.ip_version);
+        return Err(refuse(found, "4 or 6"));
+    }
+    if let Some(bits) = options.record_size_bits
+        && Layout::from_record_size(u64::from(bits)).is_none()
+    {
+        return Err(refuse(format!("records of {bits} bits"), "24, 28 or 32 bits"));
+    }
+    let mut languages = HashSet::new();
+    for (language, _) in &options.description {
+        if !languages.insert(language) {
+            return Err(refuse(format!("two descriptions in {language:?}"), "one a language"));
+        }
+    }
+    Ok(())
 }
 
 /// The largest number that a record of this tree can hold.
@@ -579,6 +624,45 @@ mod tests {
         writer.set_teredo_alias(true);
         assert!(writer.insert(prefix("2001:0:1::/48"), Value::Uint32(8)).is_err());
         writer.insert(prefix("2001:1::/32"), Value::Uint32(8)).unwrap();
+    }
+
+    #[test]
+    fn a_tree_of_ipv4_networks_becomes_one_of_ip_version_4() {
+        let options = |ip_version| WriterOptions { ip_version, ..WriterOptions::default() };
+        let mut expected = Writer::new(options(4)).unwrap();
+        let mut changed = Writer::new(options(6)).unwrap();
+        for writer in [&mut expected, &mut changed] {
+            writer.insert(prefix("192.0.2.0/24"), Value::Uint32(4)).unwrap();
+        }
+        changed.set_options(options(4)).unwrap();
+        assert_eq!(changed.finish().unwrap(), expected.finish().unwrap());
+        let mut mixed = Writer::new(options(6)).unwrap();
+        mixed.insert(prefix("2001:db8::/32"), Value::Uint32(6)).unwrap();
+        assert!(mixed.set_options(options(4)).is_err());
+    }
+
+    #[test]
+    fn the_last_network_wins_where_that_is_asked_for() {
+        for is_last_winning in [false, true] {
+            let mut writer = Writer::new(WriterOptions::default()).unwrap();
+            writer.set_last_wins(is_last_winning);
+            for (network, number) in
+                [("192.0.2.0/25", 1), ("192.0.2.0/24", 2), ("192.0.2.192/26", 3), ("::/0", 4)]
+            {
+                writer.insert(prefix(network), Value::Uint32(number)).unwrap();
+            }
+            writer.insert(prefix("192.0.2.1/32"), Value::Uint32(5)).unwrap();
+            let database = Database::from_bytes(writer.finish().unwrap()).unwrap();
+            let number = |address: &str| {
+                let id = database.lookup(address.parse().unwrap()).unwrap().record.unwrap();
+                database.record(id).unwrap()
+            };
+            let expected = if is_last_winning { [5, 4, 4, 4] } else { [5, 1, 2, 3] };
+            let addresses = ["192.0.2.1", "192.0.2.2", "192.0.2.129", "192.0.2.193"];
+            for (address, expected) in addresses.into_iter().zip(expected) {
+                assert_eq!(number(address), Value::Uint32(expected), "{address}");
+            }
+        }
     }
 
     #[test]

@@ -114,6 +114,24 @@ impl Trie {
         Ok(node)
     }
 
+    /// Makes the subtree of IPv4 networks the whole tree, if there is nothing else; whether it was.
+    pub(super) fn keep_ipv4(&mut self) -> bool {
+        let mut node = 0;
+        for _ in 0..96 {
+            let TrieNode { children: [left, right], value } = self.nodes[node as usize];
+            if right != NONE || value != NONE {
+                return false;
+            }
+            if left == NONE {
+                break;
+            }
+            node = left;
+        }
+        self.nodes[0] = self.nodes[node as usize];
+        self.ipv4 = None;
+        true
+    }
+
     fn has(&self, bits: u128, length_bits: u8) -> bool {
         let mut node = 0;
         for position in 0..length_bits {

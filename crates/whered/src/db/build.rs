@@ -3,61 +3,179 @@
 //! Not for: what rows look like (`whered_mmdb::rows`). Rows are read as a stream, with a progress
 //! bar when standard error is a terminal; the database is kept in memory until it is whole.
 
-use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use whered_engine::ip::HostBitsFinder;
 use whered_engine::read_database_file;
+use whered_mmdb::rows::{Header, RowsLoader, RowsMetadata, RowsOptions, RowsSummary};
 use whered_mmdb::{Format, Writer, WriterOptions, rows};
 
+use super::flags::{OverlapChoice, ReadingArguments, RowsChoice, StatedArguments, TypesChoice};
 use super::replace_file;
-use crate::cli::{BuildArguments, ConvertArguments, RowsFormat};
+use crate::cli::{BuildArguments, ConvertArguments, HeaderChoice};
 use crate::outcome::{Failure, Outcome, complain};
 use crate::unpack::{Stream, unpacked};
 
-/// `whered db build ROWS OUTPUT`.
+/// How much of a file says whether it has Locations.
+const START_BYTES: u64 = 4096;
+
+/// `whered db build ROWS... OUTPUT`.
 pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
-    let path = &arguments.rows;
-    let now = writer_options();
-    let options = WriterOptions {
-        database_type: arguments.database_type.clone(),
-        description: vec![("en".to_owned(), arguments.description.clone())],
-        languages: arguments.language.clone(),
-        ip_version: arguments.ip_version,
-        record_size_bits: arguments.record_size_bits,
-        build_epoch_seconds: arguments.build_epoch_seconds.unwrap_or(now.build_epoch_seconds),
-    };
-    let format = match arguments.format.unwrap_or_else(|| format_of(path)) {
-        RowsFormat::Csv => rows::RowsFormat::Csv,
-        RowsFormat::Ndjson => rows::RowsFormat::Ndjson,
-    };
+    refuse_output(&arguments.output)?;
+    let ip_version = arguments.ip_version.unwrap_or(6);
+    let options = WriterOptions { ip_version, ..writer_options() };
     let mut writer = Writer::new(options).map_err(Failure::new)?;
     writer.set_ipv4_aliases(!arguments.no_ipv4_aliases);
+    let summary = load(&arguments.rows, &arguments.reading, &mut writer)?;
+    let stated = summary.metadata.unwrap_or_default();
+    let ip_version = arguments.ip_version.or(stated.ip_version).unwrap_or(6);
+    let options = arguments.stated.options(&stated, ip_version);
+    let input = arguments.rows.first().map_or(Path::new("-"), PathBuf::as_path);
+    writer.set_options(options).map_err(|error| Failure::file(input, error))?;
+    finish(writer, summary.rows, input, &arguments.output)
+}
+
+impl StatedArguments {
+    /// The metadata of a new file: as the flags say, else as `stated`, else as ever.
+    pub(super) fn options(&self, stated: &RowsMetadata, ip_version: u16) -> WriterOptions {
+        let mut options = writer_options();
+        options.ip_version = ip_version;
+        options.record_size_bits = self.record_size_bits;
+        if let Some(name) = self.database_type.as_ref().or(stated.database_type.as_ref()) {
+            options.database_type.clone_from(name);
+        }
+        let is_stated = stated.database_type.is_some() || !stated.description.is_empty();
+        options.description.clone_from(&stated.description);
+        let description = match &self.description {
+            Some(text) => Some(text.as_str()),
+            None if is_stated => None,
+            None => Some("built by whered"),
+        };
+        if let Some(text) = description {
+            options.description.retain(|(language, _)| language != "en");
+            options.description.push(("en".to_owned(), text.to_owned()));
+        }
+        if !self.language.is_empty() {
+            options.languages.clone_from(&self.language);
+        } else if is_stated || !stated.languages.is_empty() {
+            options.languages.clone_from(&stated.languages);
+        }
+        if let Some(seconds) = self.build_epoch_seconds {
+            options.build_epoch_seconds = seconds;
+        }
+        options
+    }
+}
+
+/// Reads files with rows, Locations first; says what was passed over.
+pub(super) fn load(
+    files: &[PathBuf],
+    reading: &ReadingArguments,
+    writer: &mut Writer,
+) -> Result<RowsSummary, Failure> {
+    writer.set_last_wins(reading.overlaps == OverlapChoice::Last);
+    let is_text = reading.types == TypesChoice::Text;
+    let mut options = RowsOptions {
+        delimiter: reading.delimiter,
+        columns: reading.columns.clone(),
+        guesses_types: !is_text,
+        skips_bad: reading.skip_bad,
+        header: match reading.header {
+            HeaderChoice::Auto => Header::Auto,
+            HeaderChoice::Yes => Header::Yes,
+            HeaderChoice::No => Header::No,
+        },
+        ..RowsOptions::default()
+    };
+    match &reading.format {
+        None => {}
+        Some(RowsChoice::Csv) => options.format = Some(rows::RowsFormat::Csv),
+        Some(RowsChoice::Ndjson) => options.format = Some(rows::RowsFormat::Ndjson),
+        Some(RowsChoice::Tsv) => {
+            options.format = Some(rows::RowsFormat::Csv);
+            options.delimiter = Some(reading.delimiter.unwrap_or(b'\t'));
+        }
+        Some(RowsChoice::Layout(layout)) => {
+            options.format = Some(rows::RowsFormat::Csv);
+            options.layout = Some(layout.clone());
+        }
+    }
+    let mut loader = RowsLoader::new(options, writer);
+    for path in in_order(files)? {
+        load_file(path, &mut loader)?;
+    }
+    let summary = loader.finish().map_err(Failure::new)?;
+    for remark in &summary.remarks {
+        complain(remark);
+    }
+    if let Some((name, first)) = &summary.first_skipped {
+        let count = summary.skipped;
+        let rows = if count == 1 { "row was" } else { "rows were" };
+        complain(&format!("{count} wrong {rows} passed over; the first: {name}: {first}"));
+    }
+    Ok(summary)
+}
+
+fn load_file(path: &Path, loader: &mut RowsLoader<'_>) -> Result<(), Failure> {
     let mut finder = HostBitsFinder::default();
-    let count = if path.as_os_str() == "-" {
+    if path.as_os_str() == "-" {
         let progress = progress_of(None);
         let fail = |error| Failure::Message(format!("standard input: {error}"));
         let input = unpack(progress.wrap_read(io::stdin())).map_err(fail)?;
-        rows::read(format, InspectingReader { input, finder: &mut finder }, &mut writer)
-            .map_err(|what| Failure::Message(format!("standard input: {what}")))?
+        loader
+            .read("standard input", InspectingReader { input, finder: &mut finder })
+            .map_err(|what| Failure::Message(format!("standard input: {what}")))?;
     } else {
         let (input, size) = open(path)?;
         let progress = progress_of(Some(size));
         let input = unpack(progress.wrap_read(input));
         let input = input.map_err(|error| Failure::file(path, error))?;
-        rows::read(format, InspectingReader { input, finder: &mut finder }, &mut writer)
-            .map_err(|what| Failure::file(path, what))?
-    };
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        loader
+            .read(&name, InspectingReader { input, finder: &mut finder })
+            .map_err(|what| Failure::file(path, what))?;
+    }
     finder.end();
     if let Some(remark) = finder.remark() {
         complain(&format!("{}: {remark}", path.display()));
     }
-    finish(writer, count, path, &arguments.output)
+    Ok(())
+}
+
+/// The files, Locations in front of the Blocks that need them.
+fn in_order(files: &[PathBuf]) -> Result<Vec<&Path>, Failure> {
+    let mut ordered: Vec<(bool, &Path)> = Vec::new();
+    for path in files {
+        // One file, a pipe or standard input can only be read once.
+        let is_file = || fs::metadata(path).is_ok_and(|found| found.is_file());
+        let is_rest = files.len() == 1 || path.as_os_str() == "-" || !is_file() || {
+            let mut start = Vec::new();
+            let input = unpack(open(path)?.0).map_err(|error| Failure::file(path, error))?;
+            let read = input.take(START_BYTES).read_to_end(&mut start);
+            read.map_err(|error| Failure::file(path, error))?;
+            !RowsLoader::is_locations(&start)
+        };
+        ordered.push((is_rest, path));
+    }
+    ordered.sort_by_key(|(is_rest, _)| *is_rest);
+    Ok(ordered.into_iter().map(|(_, path)| path).collect())
+}
+
+/// Refuses to replace what is no database: a file with rows whose OUTPUT was forgotten.
+pub(super) fn refuse_output(output: &Path) -> Result<(), Failure> {
+    let is_other_file = fs::metadata(output).is_ok_and(|found| found.is_file() && found.len() > 0)
+        && read_database_file(output).is_err();
+    if is_other_file {
+        let message = "is there and is no database file; allowed as OUTPUT: a new name, a database \
+                       file that is to be replaced";
+        return Err(Failure::file(output, message));
+    }
+    Ok(())
 }
 
 /// Rows whose networks are looked at on the way.
@@ -75,7 +193,12 @@ impl<R: Read> Read for InspectingReader<'_, R> {
 }
 
 /// Writes the file and says what is in it.
-fn finish(writer: Writer, count: u64, input: &Path, output: &Path) -> Result<Outcome, Failure> {
+pub(super) fn finish(
+    writer: Writer,
+    count: u64,
+    input: &Path,
+    output: &Path,
+) -> Result<Outcome, Failure> {
     let bytes = writer.finish().map_err(|error| Failure::file(input, error))?;
     replace_file(output, &bytes)?;
     writeln!(io::stdout(), "{}: {count} networks, {} bytes", output.display(), bytes.len())?;
@@ -85,17 +208,6 @@ fn finish(writer: Writer, count: u64, input: &Path, output: &Path) -> Result<Out
 /// The rows as they are, or unpacked.
 fn unpack(input: impl Read + Send + 'static) -> io::Result<Stream> {
     unpacked(Box::new(input), Arc::default()).map(|(rows, _)| rows)
-}
-
-/// NDJSON if the name says so, that of a packed file without its last part.
-fn format_of(path: &Path) -> RowsFormat {
-    let is_packed = |extension: &OsStr| extension == "gz" || extension == "zst";
-    let path =
-        if path.extension().is_some_and(is_packed) { &path.with_extension("") } else { path };
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("ndjson" | "jsonl" | "json") => RowsFormat::Ndjson,
-        _ => RowsFormat::Csv,
-    }
 }
 
 /// The rows and their size. A pipe is taken too: it ends when its writer does.

@@ -1,8 +1,14 @@
 //! `whered db dump`: every network with its record, in address order, as rows that `db build`
 //! reads back.
 //!
-//! Not for: what the rows mean (`whered_mmdb::rows`). Beyond the file itself memory is constant: a
-//! row is written as soon as it is read.
+//! Not for: what the rows mean (`whered_mmdb::rows`). One thread walks the tree and deals its
+//! networks out in batches; the workers make rows of them; the batches are written in order. Beyond
+//! the file itself memory is a few batches a worker.
+//!
+//! ```text
+//! networks ─┬─> worker ─┬─> standard output, from the workers in turn
+//!           └─> worker ─┘
+//! ```
 //!
 //! ```text
 //! ndjson                  {"network":"192.0.2.0/24","record":{...}}
@@ -12,9 +18,15 @@
 //! ```
 
 use std::io::{self, BufWriter, Write};
+use std::num::NonZero;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::mpsc::{self, SyncSender};
+use std::thread;
 
+use whered_engine::ip::Prefix;
 use whered_engine::read_database_file;
+use whered_mmdb::rows::RowsMetadata;
 use whered_mmdb::{Database, FieldPath, MmdbError, RecordId, Value};
 
 use crate::cli::{DumpArguments, RowsFormat};
@@ -32,10 +44,21 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<Outcome, Failure> {
     let database = read_database_file(path).map_err(Failure::new)?;
     let dump = Dump { path, database: &database, fields, has_types: arguments.types };
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    match arguments.format {
-        RowsFormat::Csv => dump.csv(&mut out)?,
-        RowsFormat::Ndjson => dump.ndjson(&mut out)?,
+    let is_csv = arguments.format == RowsFormat::Csv;
+    let is_whole = arguments.types && !is_csv && dump.fields.is_empty();
+    if arguments.metadata || is_whole {
+        let mut line = Vec::from(if is_csv { &b"# "[..] } else { b"" });
+        RowsMetadata::from(database.metadata()).write_json(&mut line);
+        line.push(b'\n');
+        out.write_all(&line)?;
     }
+    if is_csv {
+        dump.header(&mut out)?;
+    }
+    let threads = arguments.threads.map_or_else(thread::available_parallelism, |threads| {
+        NonZero::new(threads).ok_or_else(|| io::ErrorKind::InvalidInput.into())
+    });
+    dump.rows(is_csv, threads.map_or(1, NonZero::get), &mut out)?;
     out.flush()?;
     Ok(Outcome::Found)
 }
@@ -47,6 +70,12 @@ pub(super) fn field_paths(fields: &[String]) -> Result<Vec<FieldPath>, Failure> 
     };
     fields.iter().map(parse).collect()
 }
+
+/// How many networks a worker gets at once.
+const BATCH_NETWORKS: usize = 1024;
+
+/// Networks with their records, up to the first fault of the tree.
+type Batch = Vec<Result<(Prefix, RecordId), MmdbError>>;
 
 struct Dump<'a> {
     path: &'a Path,
@@ -64,23 +93,94 @@ impl Dump<'_> {
         self.database.field(id, path).map_err(|error| self.wrong(&error))
     }
 
-    fn ndjson(&self, out: &mut impl Write) -> Result<(), Failure> {
-        let mut line = Vec::new();
-        for item in self.database.networks() {
-            let (prefix, id) = item.map_err(|error| self.wrong(&error))?;
-            line.clear();
-            write!(line, "{{\"network\":\"{prefix}\"")?;
-            if self.fields.is_empty() {
-                self.record(id, &mut line)
-                    .map_err(|error| Failure::file(self.path, format_args!("{prefix}: {error}")))?;
-            } else {
-                for path in &self.fields {
-                    self.member(id, path, &mut line)?;
-                }
+    /// Writes every row, in the order of the tree.
+    fn rows(&self, is_csv: bool, threads: usize, out: &mut impl Write) -> Result<(), Failure> {
+        thread::scope(|scope| {
+            let (mut batches, mut texts) = (Vec::new(), Vec::new());
+            for _ in 0..threads {
+                let (batch_out, batch_in) = mpsc::sync_channel::<Batch>(2);
+                let (text_out, text_in) = mpsc::sync_channel(2);
+                batches.push(batch_out);
+                texts.push(text_in);
+                scope.spawn(move || {
+                    for batch in batch_in {
+                        let mut text = Vec::new();
+                        let made = self.batch(batch, is_csv, &mut text);
+                        // Nobody takes it if the output is closed.
+                        if text_out.send((text, made)).is_err() {
+                            break;
+                        }
+                    }
+                });
             }
-            line.extend_from_slice(b"}\n");
-            out.write_all(&line)?;
+            scope.spawn(move || self.deal(&batches));
+            for text in (0..threads).cycle().map_while(|worker| texts.get(worker)?.recv().ok()) {
+                let (text, made) = text;
+                out.write_all(&text)?;
+                made?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives the networks to the workers in turn, until there are no more or nobody takes them.
+    fn deal(&self, workers: &[SyncSender<Batch>]) {
+        let mut networks = self.database.networks().peekable();
+        for worker in workers.iter().cycle() {
+            let batch: Batch = networks.by_ref().take(BATCH_NETWORKS).collect();
+            if batch.is_empty() || worker.send(batch).is_err() {
+                break;
+            }
         }
+    }
+
+    /// Makes the rows of a batch; those before a fault are there.
+    fn batch(&self, batch: Batch, is_csv: bool, out: &mut Vec<u8>) -> Result<(), Failure> {
+        let mut last: Option<(RecordId, Range<usize>)> = None;
+        for item in batch {
+            let (prefix, id) = item.map_err(|error| self.wrong(&error))?;
+            let start = out.len();
+            match is_csv {
+                true => write!(out, "{prefix}")?,
+                false => write!(out, "{{\"network\":\"{prefix}\"")?,
+            }
+            // Neighbours often have the same record.
+            let made = out.len();
+            if let Some((_, range)) = last.as_ref().filter(|(other, _)| *other == id) {
+                out.extend_from_within(range.clone());
+            } else if let Err(error) = self.row(prefix, id, is_csv, out) {
+                out.truncate(start);
+                return Err(error);
+            }
+            last = Some((id, made..out.len()));
+        }
+        Ok(())
+    }
+
+    /// A row behind its network.
+    fn row(
+        &self,
+        prefix: Prefix,
+        id: RecordId,
+        is_csv: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        if is_csv {
+            for path in &self.fields {
+                let value = self.field(id, path)?;
+                write!(out, ",{}", csv_cell(&value.as_ref().map(bare).unwrap_or_default()))?;
+            }
+            out.push(b'\n');
+            return Ok(());
+        }
+        if self.fields.is_empty() {
+            self.record(id, out)
+                .map_err(|error| Failure::file(self.path, format_args!("{prefix}: {error}")))?;
+        }
+        for path in &self.fields {
+            self.member(id, path, out)?;
+        }
+        out.extend_from_slice(b"}\n");
         Ok(())
     }
 
@@ -117,7 +217,8 @@ impl Dump<'_> {
         Failure::file(self.path, format_args!("{found}; allowed with --types: fields inside it"))
     }
 
-    fn csv(&self, out: &mut impl Write) -> Result<(), Failure> {
+    /// The line that names the columns.
+    fn header(&self, out: &mut impl Write) -> Result<(), Failure> {
         write!(out, "network")?;
         for path in &self.fields {
             let mut name = path.to_string();
@@ -127,15 +228,6 @@ impl Dump<'_> {
             write!(out, ",{}", csv_cell(&name))?;
         }
         writeln!(out)?;
-        for item in self.database.networks() {
-            let (prefix, id) = item.map_err(|error| self.wrong(&error))?;
-            write!(out, "{prefix}")?;
-            for path in &self.fields {
-                let value = self.field(id, path)?;
-                write!(out, ",{}", csv_cell(&value.as_ref().map(bare).unwrap_or_default()))?;
-            }
-            writeln!(out)?;
-        }
         Ok(())
     }
 

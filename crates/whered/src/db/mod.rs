@@ -6,13 +6,20 @@
 mod build;
 mod diff;
 mod dump;
+mod edit;
+mod fields;
+pub(crate) mod flags;
 mod index;
+mod merge;
 
 pub(crate) use build::{build, build_from_csv, convert, writer_options};
 pub(crate) use diff::diff;
 pub(crate) use dump::dump;
 use dump::field_paths;
+pub(crate) use edit::edit;
+pub(crate) use fields::fields;
 pub(crate) use index::{index, index_path};
+pub(crate) use merge::merge;
 
 use std::fs;
 use std::io::{self, Write};

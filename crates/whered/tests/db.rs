@@ -1,0 +1,264 @@
+//! `whered db build`, `merge`, `edit`, `fields` and `dump` as a person runs them.
+//!
+//! Not for: which tables are read how; `whered-mmdb` has tests of that.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// A folder of its own for files of a test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, files: &[(&str, &str)]) -> Folder {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("db-{name}"));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("the tests' folder can be written");
+        for (file, text) in files {
+            fs::write(path.join(file), text).expect("the tests' folder can be written");
+        }
+        Folder(path)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_whered"));
+        let command = command.current_dir(&self.0).arg("db").args(arguments);
+        command.output().expect("the program runs")
+    }
+
+    /// What a command that must succeed prints.
+    fn out(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// The message of a command that must fail.
+    fn fault(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
+        text(&output.stderr)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("the program writes text")
+}
+
+#[test]
+fn several_files_of_different_shapes_become_one_database() {
+    let folder = Folder::new(
+        "several",
+        &[
+            ("v4.csv", "start_ip,end_ip,asn\n192.0.2.0,192.0.2.255,64500\n"),
+            ("v6.tsv", "Network\tASN\n2001:db8::/32\t64501\n"),
+            ("more.ndjson", "{\"network\":\"198.51.100.0/24\",\"asn\":1}\n"),
+        ],
+    );
+    let out = folder.out(&["build", "v4.csv", "v6.tsv", "more.ndjson", "out.mmdb"]);
+    assert!(out.starts_with("out.mmdb: 3 networks, "), "{out}");
+    assert_eq!(
+        folder.out(&["dump", "out.mmdb"]),
+        "{\"network\":\"192.0.2.0/24\",\"record\":{\"asn\":64500}}\n\
+         {\"network\":\"198.51.100.0/24\",\"record\":{\"asn\":1}}\n\
+         {\"network\":\"2001:db8::/32\",\"record\":{\"ASN\":64501}}\n"
+    );
+}
+
+#[test]
+fn locations_may_come_behind_the_blocks_that_need_them() {
+    let folder = Folder::new(
+        "locations",
+        &[
+            ("blocks.csv", "network,geoname_id\n192.0.2.0/24,1\n"),
+            (
+                "locations.csv",
+                "geoname_id,locale_code,country_iso_code,country_name\n1,en,DE,Germany\n",
+            ),
+        ],
+    );
+    folder.out(&["build", "blocks.csv", "locations.csv", "out.mmdb"]);
+    let dump = folder.out(&["dump", "out.mmdb", "--field", "country.iso_code"]);
+    assert_eq!(dump, "{\"network\":\"192.0.2.0/24\",\"country.iso_code\":\"DE\"}\n");
+}
+
+#[test]
+fn wrong_rows_name_file_line_and_column_and_can_be_passed_over() {
+    let rows = "network,a:uint16\n192.0.2.0/24,1\n192.0.3.0/24,x\n192.0.4.0/24,3\n";
+    let folder = Folder::new("wrong", &[("rows.csv", rows)]);
+    let fault = folder.fault(&["build", "rows.csv", "out.mmdb"]);
+    assert!(fault.contains("rows.csv: line 3, column a:uint16: found \"x\""), "{fault}");
+    assert!(!folder.0.join("out.mmdb").exists());
+    let output = folder.run(&["build", "rows.csv", "out.mmdb", "--skip-bad"]);
+    assert!(output.status.success());
+    assert!(text(&output.stdout).starts_with("out.mmdb: 2 networks"));
+    let said = text(&output.stderr);
+    assert!(said.contains("1 wrong row was passed over; the first: rows.csv: line 3"), "{said}");
+}
+
+#[test]
+fn a_file_with_rows_is_never_replaced_when_the_output_was_forgotten() {
+    let rows = "network,a\n192.0.2.0/24,x\n";
+    let folder = Folder::new("forgotten", &[("a.csv", rows), ("b.csv", rows)]);
+    let fault = folder.fault(&["build", "a.csv", "b.csv"]);
+    assert!(fault.contains("b.csv: is there and is no database file"), "{fault}");
+    assert_eq!(fs::read_to_string(folder.0.join("b.csv")).expect("it is there"), rows);
+}
+
+#[test]
+fn the_last_row_wins_over_longer_prefixes_where_that_is_chosen() {
+    let rows = "network,a\n192.0.2.0/25,x\n192.0.2.0/24,y\n";
+    let folder = Folder::new("overlaps", &[("rows.csv", rows)]);
+    folder.out(&["build", "rows.csv", "out.mmdb", "--overlaps", "last"]);
+    let dump = folder.out(&["dump", "out.mmdb", "--field", "a"]);
+    assert_eq!(dump, "{\"network\":\"192.0.2.0/24\",\"a\":\"y\"}\n");
+}
+
+#[test]
+fn type_description_languages_and_ip_version_survive_a_dump_and_a_build() {
+    let folder = Folder::new("metadata", &[("rows.csv", "network,a\n192.0.2.0/24,x\n")]);
+    folder.out(&[
+        "build",
+        "rows.csv",
+        "a.mmdb",
+        "--database-type",
+        "Offices",
+        "--description",
+        "ours",
+        "--language",
+        "de",
+        "--language",
+        "fr",
+        "--ip-version",
+        "4",
+    ]);
+    let stated = |file: &str| {
+        let info = folder.out(&["info", file]);
+        let lines = info.lines().filter(|line| {
+            ["type", "description", "languages", "ip version"]
+                .iter()
+                .any(|name| line.starts_with(name))
+        });
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let dumps: [&[&str]; 3] = [
+        &["dump", "a.mmdb", "--types"],
+        &["dump", "a.mmdb", "--metadata"],
+        &["dump", "a.mmdb", "--metadata", "--format", "csv", "--field", "a"],
+    ];
+    for dump in dumps {
+        fs::write(folder.0.join("dump"), folder.out(dump)).expect("the folder can be written");
+        folder.out(&["build", "dump", "b.mmdb"]);
+        assert_eq!(stated("b.mmdb"), stated("a.mmdb"), "{dump:?}");
+        assert_eq!(folder.out(&["diff", "a.mmdb", "b.mmdb"]), "");
+    }
+    assert!(!folder.out(&["dump", "a.mmdb"]).contains("metadata"));
+}
+
+#[test]
+fn a_dump_is_the_same_on_any_number_of_threads() {
+    let mut rows = "network,a\n".to_owned();
+    for number in 0..9_000 {
+        rows += &format!("10.{}.{}.0/24,{}\n", number / 256, number % 256, number / 3);
+    }
+    let folder = Folder::new("threads", &[("rows.csv", &rows)]);
+    folder.out(&["build", "rows.csv", "out.mmdb"]);
+    let one = folder.out(&["dump", "out.mmdb", "--threads", "1"]);
+    for threads in ["2", "7"] {
+        assert_eq!(folder.out(&["dump", "out.mmdb", "--threads", threads]), one);
+    }
+}
+
+#[test]
+fn merging_goes_deep_replaces_or_takes_single_fields() {
+    let folder = Folder::new(
+        "merge",
+        &[
+            ("a.ndjson", "{\"network\":\"192.0.2.0/24\",\"a.x\":1,\"a.y\":2}\n"),
+            ("b.ndjson", "{\"network\":\"192.0.2.0/25\",\"a.x\":3,\"b\":4}\n"),
+            ("rows.csv", "network,c\n2001:db8::/32,5\n"),
+        ],
+    );
+    for name in ["a", "b"] {
+        folder.out(&["build", &format!("{name}.ndjson"), &format!("{name}.mmdb")]);
+    }
+    let merged = |flags: &[&str]| {
+        let arguments = [&["merge", "a.mmdb", "b.mmdb", "out.mmdb"], flags].concat();
+        folder.out(&arguments);
+        let dump = folder.out(&["dump", "out.mmdb"]);
+        dump.lines()
+            .map(|line| line.split_once("\"record\":").expect("a row").1.to_owned())
+            .collect::<Vec<_>>()
+    };
+    let rest = r#"{"a":{"x":1,"y":2}}}"#;
+    assert_eq!(merged(&[]), [r#"{"a":{"x":3,"y":2},"b":4}}"#, rest]);
+    assert_eq!(merged(&["--by", "replace"]), [r#"{"a":{"x":3},"b":4}}"#, rest]);
+    assert_eq!(merged(&["--path", "b"]), [r#"{"a":{"x":1,"y":2},"b":4}}"#, rest]);
+    assert_eq!(merged(&["--rows", "rows.csv"])[2], r#"{"c":5}}"#);
+    let fault = folder.fault(&["merge", "a.mmdb", "out.mmdb"]);
+    assert!(fault.contains("two database files or more"), "{fault}");
+}
+
+#[test]
+fn edits_reach_single_networks_all_fields_and_metadata() {
+    let folder = Folder::new("edit", &[("rows.csv", "network,a,b,c\n192.0.2.0/24,1,2,3\n")]);
+    folder.out(&["build", "rows.csv", "a.mmdb", "--build-epoch-seconds", "7"]);
+    folder.out(&[
+        "edit",
+        "a.mmdb",
+        "b.mmdb",
+        "--set",
+        "192.0.2.128/25 d.e:uint16=4",
+        "--unset",
+        "192.0.2.0/24 a",
+        "--delete",
+        "192.0.2.0/26",
+        "--set",
+        "2001:db8::/32 b=x",
+        "--rename-field",
+        "b=f",
+        "--drop-field",
+        "c",
+        "--database-type",
+        "T",
+    ]);
+    assert_eq!(
+        folder.out(&["dump", "b.mmdb"]),
+        "{\"network\":\"192.0.2.64/26\",\"record\":{\"f\":2}}\n\
+         {\"network\":\"192.0.2.128/25\",\"record\":{\"d\":{\"e\":4},\"f\":2}}\n\
+         {\"network\":\"2001:db8::/32\",\"record\":{\"f\":\"x\"}}\n"
+    );
+    let info = folder.out(&["info", "b.mmdb"]);
+    assert!(
+        info.contains("type            T\n") && info.contains("1970-01-01T00:00:07Z"),
+        "{info}"
+    );
+    folder.out(&["edit", "b.mmdb", "c.mmdb", "--keep-field", "d.e"]);
+    let dump = folder.out(&["dump", "c.mmdb", "--types"]);
+    assert!(dump.contains(r##"{"d":{"e":{"#uint16":4}}}"##), "{dump}");
+    for (flag, value) in [("--set", "192.0.2.0/24"), ("--set", "x a=1"), ("--delete", "x")] {
+        let fault = folder.fault(&["edit", "a.mmdb", "d.mmdb", flag, value]);
+        assert!(fault.contains(flag) && fault.contains("allowed: "), "{fault}");
+    }
+}
+
+#[test]
+fn fields_are_named_with_how_often_they_have_a_value() {
+    let rows = "network,a,b.c\n192.0.2.0/25,x,1\n192.0.2.128/25,y,\n2001:db8::/32,,2\n";
+    let folder = Folder::new("fields", &[("rows.csv", rows)]);
+    folder.out(&["build", "rows.csv", "out.mmdb"]);
+    assert_eq!(
+        folder.out(&["fields", "out.mmdb"]),
+        "networks   share  type    field\n       2   66.7%  string  a\n       2   66.7%  uint32  b.c\n"
+    );
+    assert_eq!(
+        folder.out(&["fields", "out.mmdb", "--format", "json"]).lines().next(),
+        Some(r#"{"field":"a","types":["string"],"networks":2,"all_networks":3}"#)
+    );
+}
