@@ -3,8 +3,8 @@
 //!
 //! Not for the walk itself ([`Database::lookup`]), which knows neither Teredo nor what is missing.
 //!
-//! **Teredo.** libGeoIP looks an address in `2001::/32` up under its client's IPv4 address (the last
-//! 32 bits, inverted) in every V6 edition, and so do [`Database::teredo_client`] and
+//! **Teredo.** libGeoIP looks an address in `2001::/32` up under its client's IPv4 address (the
+//! last 32 bits, inverted) in every V6 edition, and so do [`Database::teredo_client`] and
 //! [`Database::answer`]. A search tree cannot say so: the client's address is behind 64 bits that
 //! do not count. A `.mmdb` file that was made of such a file has the edition's name as its type,
 //! and is asked in the same way.
@@ -50,8 +50,9 @@ impl Database {
         Ok(found)
     }
 
-    /// Whether `2002::/16` (6to4) leads to the IPv4 networks, and whether `2001::/32` (Teredo) does.
-    /// A database without IPv4 networks, which lead nowhere, counts by what it has there itself.
+    /// Whether `2002::/16` (6to4) leads to the IPv4 networks, and whether `2001::/32` (Teredo)
+    /// does. A database without IPv4 networks, which lead nowhere, counts by what it has there
+    /// itself.
     ///
     /// # Errors
     ///
@@ -152,8 +153,8 @@ impl Database {
         Ok(node == TreeNode::Node(subtree))
     }
 
-    /// One database out of two: the IPv4 networks of the first and the IPv6 networks of the second,
-    /// with their records and borders. The bytes are those of a `.mmdb` file.
+    /// One database out of two: the IPv4 networks of the first and the IPv6 networks of the
+    /// second, with their records and borders. The bytes are those of a `.mmdb` file.
     ///
     /// Cost: linear in both.
     ///

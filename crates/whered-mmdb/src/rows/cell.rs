@@ -1,7 +1,7 @@
 //! The types that rows can name, and values of them from text.
 //!
-//! Not for deciding which type a value has. A column or member is named `path` or `path:type`. Text
-//! must be the whole value: no blanks around it. Cost: linear in the text.
+//! Not for deciding which type a value has. A column or member is named `path` or `path:type`.
+//! Text must be the whole value: no blanks around it. Cost: linear in the text.
 
 use crate::MAX_DEPTH;
 use crate::error::{MmdbError, shown};

@@ -1,8 +1,8 @@
 //! What the columns of a table are, from their names.
 //!
-//! Not for cells. Names of the columns with the network are known in any case, with any of `_`, `-`,
-//! `.` and blanks between their words; every other name is a field path with an optional type. In a
-//! list of names of one's own `-` is a column that is left out.
+//! Not for cells. Names of the columns with the network are known in any case, with any of `_`,
+//! `-`, `.` and blanks between words; every other name is a field path with an optional type. In
+//! a list of names of one's own `-` is a column that is left out.
 //!
 //! ```text
 //! one cell    network, address, cidr, prefix, ip_prefix, ip, range, subnet ...
@@ -13,9 +13,9 @@
 
 use super::cell::{self, CellType};
 use super::guess::Guess;
-use super::span::{Allowed, Span};
+use super::span::{Expectation, Span};
 use super::table::Row;
-use super::template::{Template, Typing};
+use super::template::{Template, TypeSource};
 use super::{NetworkName, RowsError};
 use crate::error::shown;
 use crate::path::FieldPath;
@@ -136,7 +136,7 @@ impl NetworkColumns {
     /// Those of a row without a header.
     pub(super) fn of_row(row: &Row) -> Option<NetworkColumns> {
         let cell = |column| std::str::from_utf8(row.cell(column)).unwrap_or_default();
-        if row.len() > 1 && Span::between(cell(0), cell(1)).is_ok() {
+        if row.len() > 1 && Span::are_ends(cell(0), cell(1)) {
             return Some(NetworkColumns::Bounds { first: 0, last: 1 });
         }
         Span::parse(cell(0)).ok()?;
@@ -152,7 +152,7 @@ impl NetworkColumns {
     }
 
     /// A row's addresses; on failure the column and what it allows.
-    pub(super) fn span(&self, row: &Row) -> Result<Span, (usize, Allowed)> {
+    pub(super) fn span(&self, row: &Row) -> Result<Span, (usize, Expectation)> {
         let cell = |column: usize| {
             std::str::from_utf8(row.cell(column)).map_err(|_| (column, "text in UTF-8"))
         };
@@ -243,8 +243,8 @@ impl Columns {
                 _ => None,
             };
             let typing = match guess {
-                Some(index) => Typing::Guessed(index),
-                None => Typing::Given(cell_type.unwrap_or(CellType::String)),
+                Some(index) => TypeSource::Guessed(index),
+                None => TypeSource::Given(cell_type.unwrap_or(CellType::String)),
             };
             let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
             template

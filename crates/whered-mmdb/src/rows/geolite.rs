@@ -1,8 +1,8 @@
 //! MaxMind's split tables: Blocks, whose rows have numbers of places, joined with Locations, whose
 //! rows say what these are in one language.
 //!
-//! Not for Blocks alone, which are a table like any other. Locations come first and stay in memory,
-//! each distinct text once; several files of them give names in several languages.
+//! Not for Blocks alone, which are a table like any other. Locations come first and stay in
+//! memory, each distinct text once; several files of them give names in several languages.
 //!
 //! ```text
 //! Blocks     network, geoname_id, registered_country_geoname_id, ..., latitude, longitude, ...
@@ -50,17 +50,17 @@ const LEVEL_COLUMNS: [(Option<&str>, &str); LEVELS] = [
     (None, "cityname"),
 ];
 
-/// The number of a text in [`Texts`]; 0 is the empty one.
+/// The number of a text in [`StringPool`]; 0 is the empty one.
 type TextId = u32;
 
 /// Distinct texts.
 #[derive(Debug, Default)]
-struct Texts {
+struct StringPool {
     ids: HashMap<Box<str>, TextId>,
     texts: Vec<Box<str>>,
 }
 
-impl Texts {
+impl StringPool {
     fn id(&mut self, text: &str) -> TextId {
         if text.is_empty() {
             return 0;
@@ -94,7 +94,7 @@ struct Location {
 /// The Locations that were read.
 #[derive(Debug, Default)]
 pub(super) struct Locations {
-    texts: Texts,
+    texts: StringPool,
     locations: HashMap<u32, Location>,
     /// The numbers of countries and subdivisions, by their codes from the country on.
     numbers: HashMap<[TextId; 3], u32>,

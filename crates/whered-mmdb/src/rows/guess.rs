@@ -1,9 +1,9 @@
 //! The type of a column's cells, from all of them.
 //!
-//! Not for columns whose names give a type. A column is of the narrowest type that holds every cell
-//! and gives its text back: booleans (`true`, `false`), whole numbers without leading zeros, decimal
-//! numbers, else text. Fields that databases of MaxMind have get the type that they have there,
-//! where it holds every cell. Cost: linear in the text.
+//! Not for columns whose names give a type. A column is of the narrowest type that holds every
+//! cell and gives its text back: booleans (`true`, `false`), whole numbers without leading zeros,
+//! decimal numbers, else text. Fields that databases of MaxMind have get the type that they have
+//! there, where it holds every cell. Cost: linear in the text.
 
 use super::cell::CellType;
 use crate::path::FieldPath;
@@ -24,7 +24,7 @@ pub(super) struct Guess {
 impl Guess {
     pub(super) fn new(path: &FieldPath) -> Guess {
         Guess {
-            preferred: usual_type(path),
+            preferred: known_type(path),
             is_boolean: true,
             is_integer: true,
             is_decimal: true,
@@ -86,7 +86,7 @@ impl Guess {
 }
 
 /// The type that a field has in the databases of MaxMind.
-fn usual_type(path: &FieldPath) -> Option<CellType> {
+fn known_type(path: &FieldPath) -> Option<CellType> {
     let segments: Vec<&str> = path.iter().collect();
     match *segments.as_slice() {
         [.., "iso_code"] | [.., "names", _] | ["postal" | "continent", "code"] => {
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_everybody_has_get_their_usual_type_where_it_fits() {
+    fn fields_that_everybody_has_get_their_known_type_where_it_fits() {
         for (path, cells, expected) in [
             ("postal.code", &["12345"][..], CellType::String),
             ("location.latitude", &["52"], CellType::Double),

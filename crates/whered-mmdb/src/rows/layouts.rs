@@ -1,8 +1,8 @@
 //! Tables that are known by name: what their columns are, though they have no header.
 //!
 //! Not for tables with a header. A layout is a list of columns as a user could give it, with the
-//! texts that stand for a missing value, and the names of files that have it. Field paths are those
-//! of MaxMind's databases, so that `country.iso_code` is everywhere.
+//! texts that stand for a missing value, and the names of files that have it. Field paths are
+//! those of MaxMind's databases, so that `country.iso_code` is everywhere.
 
 use super::table::Row;
 
@@ -74,8 +74,8 @@ const LAYOUTS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// What IP2Location's numbered files hold behind the two addresses and the country, in the order of
-/// the columns, and which of DB3 to DB26 have it.
+/// What IP2Location's numbered files hold behind the two addresses and the country, in the order
+/// of the columns, and which of DB3 to DB26 have it.
 const IP2LOCATION: &[(&str, &[u8])] = &[
     (
         "subdivisions.0.names.en:string",
@@ -201,8 +201,8 @@ impl Layout {
     }
 }
 
-/// The code of a subdivision without its country's, as MaxMind's databases have it, and whether the
-/// text is a code at all (ISO 3166-2).
+/// The code of a subdivision without its country's, as MaxMind's databases have it, and whether
+/// the text is a code at all (ISO 3166-2).
 pub(super) fn subdivision_code(text: &str) -> Option<&str> {
     let is_code = |code: &str| {
         (1..=3).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_alphanumeric())

@@ -1,8 +1,8 @@
 //! Files of rows, one after the other, into a [`Writer`].
 //!
-//! Not for opening files. Each file is a table or NDJSON; Locations come before the Blocks that need
-//! them. Equal cells are equal records: a table of cells finds the record without making it again. A
-//! record with columns whose type is guessed is made when all rows were read.
+//! Not for opening files. Each file is a table or NDJSON; Locations come before the Blocks that
+//! need them. Equal cells are equal records: a table of cells finds the record without making it
+//! again. A record with columns whose type is guessed is made when all rows were read.
 //!
 //! ```text
 //! read(a) ┐  rows ─> networks in the tree, each with a reserved or a stored value
@@ -154,8 +154,8 @@ impl<'w> RowsLoader<'w> {
     ///
     /// # Errors
     ///
-    /// The first wrong row, unless they are passed over; a table whose columns are not known; input
-    /// that cannot be read. What came before is in the writer.
+    /// The first wrong row, unless they are passed over; a table whose columns are not known;
+    /// input that cannot be read. What came before is in the writer.
     pub fn read(&mut self, name: &str, input: impl Read) -> Result<(), RowsError> {
         let mut reader = TableReader::new(input, self.options.delimiter);
         let format = match self.options.format {
@@ -307,7 +307,7 @@ impl<'w> RowsLoader<'w> {
         }
         if is_header {
             let columns = self.columns(names, row.line)?;
-            return Ok((self.table_with_places(columns, name), first));
+            return Ok((self.table_or_blocks(columns, name), first));
         }
         let comment = Row::of_line(reader.comment(), row.line);
         let names_in_comment = Columns::names_of(&comment).unwrap_or_default();
@@ -345,7 +345,7 @@ impl<'w> RowsLoader<'w> {
     }
 
     /// A table with a header, which may be Blocks.
-    fn table_with_places(&mut self, columns: Columns, name: &str) -> Table {
+    fn table_or_blocks(&mut self, columns: Columns, name: &str) -> Table {
         let blocks = Blocks::new(&columns);
         let mut table = Table::new(columns, None);
         if self.locations.is_empty() {

@@ -201,6 +201,8 @@ fn tables_without_a_header_get_names_from_the_caller_or_numbers() {
     let (database, summary) = load(RowsOptions::default(), &[("list.csv", rows)]).unwrap();
     assert_eq!(json(&database, "1.0.0.1"), r#"{"column3":13335}"#);
     assert!(summary.remarks[0].contains("--columns"), "{:?}", summary.remarks);
+    let error = load(RowsOptions::default(), &[("l", "1.0.0.9,1.0.0.1,5\n")]).unwrap_err();
+    assert!(error.to_string().contains("not below the first"), "{error}");
     let columns = ["start", "end", "asn"].map(str::to_string).to_vec();
     let options = RowsOptions { columns, ..RowsOptions::default() };
     for text in [rows.to_string(), format!("von,bis,nummer\n{rows}")] {

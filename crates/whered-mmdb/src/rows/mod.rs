@@ -19,8 +19,8 @@
 //! the other usual names; two columns may be the ends of a range. Each other column is
 //! a field path, with a type behind a colon: `string`, `double`, `float`, `uint16`,
 //! `uint32`, `uint64`, `uint128`, `int32`, `boolean` (`true`, `false`, `1`, `0`), `bytes`
-//! (hexadecimal). A column without a type gets the one that all its cells fit, over all tables. Names
-//! that are whole numbers are array indexes, 0, 1, 2 ... without a gap. An
+//! (hexadecimal). A column without a type gets the one that all its cells fit, over all tables.
+//! Names that are whole numbers are array indexes, 0, 1, 2 ... without a gap. An
 //! empty cell means that the field is absent; maps and array elements without any field are absent
 //! too, and later elements move up. A row with nothing but a network holds an empty map. Tables
 //! without a header get names from the caller, or from a [`Layout`] that is known.
@@ -127,8 +127,8 @@ impl RowsError {
         self.line
     }
 
-    /// In CSV the column's name as it stands in the header, in NDJSON the byte of the line, counted
-    /// from 1; empty if the fault is the whole line's.
+    /// In CSV the column's name as it stands in the header, in NDJSON the byte of the line,
+    /// counted from 1; empty if the fault is the whole line's.
     #[must_use]
     pub fn column(&self) -> &str {
         &self.column
@@ -189,8 +189,8 @@ pub fn read_ndjson(bytes: &[u8], writer: &mut Writer) -> Result<u64, RowsError> 
     read(RowsFormat::Ndjson, bytes, writer)
 }
 
-/// The field and value of `PATH=VALUE` or `PATH:TYPE=VALUE`; without a type, the value has the type
-/// that its text fits.
+/// The field and value of `PATH=VALUE` or `PATH:TYPE=VALUE`; without a type, the value has the
+/// type that its text fits.
 ///
 /// ```
 /// use whered_mmdb::{Value, rows::parse_assignment};

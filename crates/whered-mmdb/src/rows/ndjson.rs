@@ -1,7 +1,7 @@
 //! NDJSON rows; the three forms of a row are told in [`super`].
 //!
-//! Not for tables. A line is read whole, within [`MAX_LINE_BYTES`]; blank lines are passed over. The
-//! names of fields are parsed once and remembered. Cost: linear in the bytes.
+//! Not for tables. A line is read whole, within [`MAX_LINE_BYTES`]; blank lines are passed over.
+//! The names of fields are parsed once and remembered. Cost: linear in the bytes.
 #![deny(clippy::indexing_slicing)]
 
 use super::cell::{self, CellType};

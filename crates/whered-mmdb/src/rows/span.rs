@@ -1,7 +1,7 @@
 //! The addresses that a row is about: a prefix, one address, or a range.
 //!
-//! Not for which cells hold them. A range becomes the fewest prefixes that hold the same addresses.
-//! Integers up to 2^32 - 1 are IPv4 addresses where both ends are. Cost: constant.
+//! Not for which cells hold them. A range becomes the fewest prefixes that hold the same
+//! addresses. Integers up to 2^32 - 1 are IPv4 addresses where both ends are. Cost: constant.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use whered_ip::Prefix;
@@ -15,10 +15,10 @@ pub(super) struct Span {
 }
 
 /// What is allowed in place of a text.
-pub(super) type Allowed = &'static str;
+pub(super) type Expectation = &'static str;
 
-const NETWORKS: Allowed = "networks such as 192.0.2.0/24, ranges such as 192.0.2.0-192.0.2.9";
-const ADDRESSES: Allowed = "IPv4 or IPv6 addresses, or integers of both ends";
+const NETWORKS: Expectation = "networks such as 192.0.2.0/24, ranges such as 192.0.2.0-192.0.2.9";
+const ADDRESSES: Expectation = "IPv4 or IPv6 addresses, or integers of both ends";
 
 /// One end of a range.
 #[derive(Clone, Copy)]
@@ -39,7 +39,7 @@ impl End {
 
 impl Span {
     /// A network, an address or `FIRST-LAST` in one cell.
-    pub(super) fn parse(text: &str) -> Result<Span, Allowed> {
+    pub(super) fn parse(text: &str) -> Result<Span, Expectation> {
         let text = text.trim();
         if let Some((first, last)) = text.split_once('-') {
             return Span::between(first, last);
@@ -49,7 +49,7 @@ impl Span {
     }
 
     /// From one address or integer to another.
-    pub(super) fn between(first: &str, last: &str) -> Result<Span, Allowed> {
+    pub(super) fn between(first: &str, last: &str) -> Result<Span, Expectation> {
         let ends = End::parse(first).zip(End::parse(last)).ok_or(ADDRESSES)?;
         let (first, last, is_ipv4) = match ends {
             (End::Integer(first), End::Integer(last)) => {
@@ -69,8 +69,17 @@ impl Span {
         Ok(Span { first, last, is_ipv4 }.to_canonical())
     }
 
+    /// Whether two texts look like the ends of a range, in any order.
+    pub(super) fn are_ends(first: &str, last: &str) -> bool {
+        matches!(
+            (End::parse(first), End::parse(last)),
+            (Some(End::Address(_)), Some(End::Address(_)))
+                | (Some(End::Integer(_)), Some(End::Integer(_)))
+        )
+    }
+
     /// An address and the length of its network's prefix.
-    pub(super) fn with_length(address: &str, length: &str) -> Result<Span, Allowed> {
+    pub(super) fn with_length(address: &str, length: &str) -> Result<Span, Expectation> {
         let allowed = "an address and a prefix length of its family";
         let address = match End::parse(address).ok_or(allowed)? {
             End::Address(address) => address,
@@ -136,7 +145,7 @@ impl From<Prefix> for Span {
 mod tests {
     use super::*;
 
-    fn prefixes(span: Result<Span, Allowed>) -> String {
+    fn prefixes(span: Result<Span, Expectation>) -> String {
         let prefixes = span.unwrap().prefixes().map(|prefix| prefix.to_string());
         prefixes.collect::<Vec<_>>().join(" ")
     }

@@ -1,8 +1,9 @@
 //! Rows of cells from delimited text: CSV (RFC 4180), TSV, semicolons, bars.
 //!
-//! Not for what the cells mean. Lines that begin with `#` are comments (with `;` too, unless that is
-//! the delimiter); blank lines are passed over; a line ends with LF, CR or both. A cell in quotes may
-//! hold delimiters, line ends and doubled quotes. Blanks around a cell without quotes are dropped.
+//! Not for what the cells mean. Lines that begin with `#` are comments (with `;` too, unless that
+//! is the delimiter); blank lines are passed over; a line ends with LF, CR or both. A cell in
+//! quotes may hold delimiters, line ends and doubled quotes. Blanks around a cell without quotes
+//! are dropped.
 //!
 //! The buffer holds the row at hand and what was read behind it. A row that is larger than
 //! [`MAX_ROW_BYTES`] and a quote that is never closed are faults; the reader can go on behind the
@@ -134,7 +135,8 @@ impl<R: Read> TableReader<R> {
         io::Cursor::new(self.buffer).chain(self.input)
     }
 
-    /// The first byte of the text that is no blank, behind the mark that spreadsheets put in front.
+    /// The first byte of the text that is no blank, behind the mark that spreadsheets put in
+    /// front.
     pub(super) fn first_byte(&mut self) -> Result<Option<u8>, RowsError> {
         loop {
             let rest = self.rest();
@@ -352,8 +354,8 @@ fn plain(text: &[u8], delimiter: u8) -> Option<usize> {
     text.iter().position(|&byte| byte == delimiter || byte == b'\n' || byte == b'\r')
 }
 
-/// Reads a cell behind its opening quote; how many bytes it takes with the closing one, and how many
-/// line ends it holds.
+/// Reads a cell behind its opening quote; how many bytes it takes with the closing one, and how
+/// many line ends it holds.
 fn quoted(text: &[u8], row: &mut Row) -> Option<(usize, u64)> {
     let mut at = 0;
     let mut lines = 0;

@@ -11,14 +11,14 @@ use crate::value::Value;
 /// The source of a field of the records.
 #[derive(Debug)]
 pub(super) enum Template {
-    Cell { column: usize, typing: Typing },
+    Cell { column: usize, typing: TypeSource },
     Map(Vec<(String, Template)>),
     Array(Vec<Template>),
 }
 
 /// Where the type of a column's cells comes from.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Typing {
+pub(super) enum TypeSource {
     Given(CellType),
     /// The guess with this index.
     Guessed(usize),
@@ -113,8 +113,8 @@ impl Template {
                     return Ok(None);
                 }
                 let cell_type = match typing {
-                    Typing::Given(cell_type) => *cell_type,
-                    Typing::Guessed(index) => type_of(*index),
+                    TypeSource::Given(cell_type) => *cell_type,
+                    TypeSource::Guessed(index) => type_of(*index),
                 };
                 cell_type.parse(text).map(Some).map_err(wrong)
             }

@@ -1,15 +1,15 @@
 //! The data section that is being written.
 //!
-//! Not for the tree. The first time that a part of a value comes it stands where it is needed; later
-//! it is a pointer to the first one, where the pointer is shorter. A record that is a part of an
-//! earlier one has no copy of its own.
+//! Not for the tree. The first time that a part of a value comes it stands where it is needed;
+//! later it is a pointer to the first one, where the pointer is shorter. A record that is a part
+//! of an earlier one has no copy of its own.
 //!
 //! ```text
 //! {1: "continent", "Asia"}   {1: ->"continent", "Africa"}   {1: ->"continent", ->"Asia"} ...
 //! ```
 //!
-//! Equal parts have one number ([`super::parts`]), so that a table of numbers finds the first copy.
-//! Cost: linear in the bytes written.
+//! Equal parts have one number ([`super::parts`]), so that a table of numbers finds the first
+//! copy. Cost: linear in the bytes written.
 
 use super::parts::{Item, Part, Parts};
 use super::refuse;
@@ -24,19 +24,19 @@ pub(super) const MAX_FIELD_SIZE: usize = 65_821 + 0xff_ffff;
 pub(super) struct DataSection<'a> {
     parts: &'a Parts,
     bytes: Vec<u8>,
-    written: Vec<Written>,
+    written: Vec<WrittenPart>,
 }
 
 /// Where a part was written, and how many bytes that took; no bytes if it was not yet.
 #[derive(Debug, Clone, Copy, Default)]
-struct Written {
+struct WrittenPart {
     offset: u32,
     size_bytes: u32,
 }
 
 impl<'a> DataSection<'a> {
     pub(super) fn new(parts: &'a Parts) -> DataSection<'a> {
-        let written = vec![Written::default(); parts.len()];
+        let written = vec![WrittenPart::default(); parts.len()];
         DataSection { parts, bytes: Vec::new(), written }
     }
 
@@ -50,7 +50,7 @@ impl<'a> DataSection<'a> {
     }
 
     /// Writes a record, unless it stands somewhere already.
-    pub(super) fn place(&mut self, part: u32) -> Result<(), MmdbError> {
+    pub(super) fn add_record(&mut self, part: u32) -> Result<(), MmdbError> {
         if self.written[part as usize].size_bytes == 0 {
             self.write(part)?;
         }
@@ -79,14 +79,14 @@ impl<'a> DataSection<'a> {
         let written = &mut self.written[part as usize];
         // What is written again, since it is short, stays known by its first and lowest offset.
         if written.size_bytes == 0 {
-            *written = Written { offset, size_bytes };
+            *written = WrittenPart { offset, size_bytes };
         }
         Ok(())
     }
 
     /// Writes a part, or the pointer to the one that stands already if that is shorter.
     fn refer(&mut self, part: u32) -> Result<(), MmdbError> {
-        let Written { offset, size_bytes } = self.written[part as usize];
+        let WrittenPart { offset, size_bytes } = self.written[part as usize];
         if size_bytes <= pointer_bytes(offset) {
             return self.write(part);
         }
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(numbers[0], numbers[2]);
         let mut data = DataSection::new(&parts);
         for number in numbers.into_iter().chain([bare]) {
-            data.place(number).unwrap();
+            data.add_record(number).unwrap();
         }
         for wanted in ["a long key", "a long value", "another value"] {
             let copies = data.bytes().windows(wanted.len());
@@ -253,7 +253,7 @@ mod tests {
         let list = Value::Array(vec![Value::Uint16(1), Value::Uint16(1), Value::Uint32(70_000)]);
         let number = parts.store(&list).unwrap();
         let mut data = DataSection::new(&parts);
-        data.place(number).unwrap();
+        data.add_record(number).unwrap();
         assert_eq!(data.bytes(), [3, 4, 0xa1, 1, 0xa1, 1, 0xc3, 1, 0x11, 0x70]);
     }
 }

@@ -10,8 +10,9 @@
 //! - IPv4 networks of an IPv6 database stand under `::/96`. `::ffff:0:0/96` (mapped addresses) and
 //!   `2002::/16` (6to4) lead to the same subtree unless nothing stands at `::/96`; a wider network
 //!   around them (`2000::/3`) gives way. A network inside `::ffff:0:0/96` is the IPv4 network that
-//!   it stands for; one inside `2002::/16` is refused, since the range leads elsewhere. `2001::/32` (Teredo) is no alias: there the bits behind the prefix are the server's
-//!   address, not the client's; [`Writer::set_teredo_alias`] adds it for those who want files as
+//!   it stands for; one inside `2002::/16` is refused, since the range leads elsewhere.
+//!   `2001::/32` (Teredo) is no alias: there the bits behind the prefix are the server's address,
+//!   not the client's; [`Writer::set_teredo_alias`] adds it for those who want files as
 //!   MaxMind's. [`Writer::set_ipv4_aliases`] turns them off.
 //! - Equal values and equal parts of values are written once; values that no network has any more
 //!   are not written.
@@ -56,8 +57,8 @@ pub struct WriterOptions {
     pub ip_version: u16,
     /// Bits of a tree record: 24, 28 or 32; `None` for the smallest that fits.
     pub record_size_bits: Option<u16>,
-    /// When the data were made: seconds since 1970. 0 (unknown) is written as 1, since libmaxminddb
-    /// takes a file with 0 for a broken one.
+    /// When the data were made: seconds since 1970. 0 (unknown) is written as 1, since
+    /// libmaxminddb takes a file with 0 for a broken one.
     pub build_epoch_seconds: u64,
 }
 
@@ -137,8 +138,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As [`new`](Writer::new); an IPv6 network in what is to be of IP version 4, or any network in
-    /// a tree of version 4 that is to be of version 6.
+    /// As [`new`](Writer::new); an IPv6 network in what is to be of IP version 4, or any network
+    /// in a tree of version 4 that is to be of version 6.
     pub fn set_options(&mut self, options: WriterOptions) -> Result<(), MmdbError> {
         check_options(&options)?;
         match (self.options.ip_version, options.ip_version) {
@@ -282,7 +283,8 @@ impl Writer {
     /// networks; a value beyond the limits
     /// ([`crate::MAX_DEPTH`], [`crate::MAX_VALUES_PER_RECORD`],
     /// [`crate::MAX_PAYLOAD_BYTES_PER_RECORD`]), one with a field or map too large for the format
-    /// or with a key twice in a map; distinct values beyond 4 GiB. The networks are then as before.
+    /// or with a key twice in a map; distinct values beyond 4 GiB. The networks are then as
+    /// before.
     #[expect(clippy::needless_pass_by_value, reason = "the caller has no use for the value after")]
     pub fn insert(&mut self, prefix: Prefix, value: Value) -> Result<(), MmdbError> {
         let (bits, length_bits) = self.place_in_tree(prefix)?;
@@ -365,7 +367,7 @@ impl Writer {
         self.trie = Trie::new();
         let mut data = DataSection::new(&self.parts);
         for part in tree.records() {
-            data.place(part)?;
+            data.add_record(part)?;
         }
         let data_bytes = data.bytes().len();
         let record_size_bits = self.options.record_size_bits.map_or_else(
@@ -467,8 +469,8 @@ fn metadata_section(
     Ok(out)
 }
 
-/// A key that a map has twice. Most maps are so small that a set of their keys would cost more than
-/// comparing each with each.
+/// A key that a map has twice. Most maps are so small that a set of their keys would cost more
+/// than comparing each with each.
 fn repeated_key(pairs: &[(String, Value)]) -> Option<&str> {
     const FEW: usize = 16;
     let mut keys = HashSet::new();

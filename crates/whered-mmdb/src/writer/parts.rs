@@ -186,7 +186,8 @@ impl Parts {
         self.scratch.extend_from_slice(&part.to_ne_bytes());
     }
 
-    /// The number of the part that stands at the end of the scratch, from `start` on; takes it off.
+    /// The number of the part that stands at the end of the scratch, from `start` on; takes it
+    /// off.
     fn intern(&mut self, start: usize) -> Result<u32, MmdbError> {
         let hash = self.hasher.hash_one(&self.scratch[start..]) as u32;
         let mask = self.slots.len() - 1;

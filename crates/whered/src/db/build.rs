@@ -26,18 +26,18 @@ const START_BYTES: u64 = 4096;
 
 /// `whered db build ROWS... OUTPUT`.
 pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
-    refuse_output(&arguments.output)?;
+    let (output, files) = output_and_inputs(&arguments.paths)?;
     let ip_version = arguments.ip_version.unwrap_or(6);
     let options = WriterOptions { ip_version, ..writer_options() };
     let mut writer = Writer::new(options).map_err(Failure::new)?;
     writer.set_ipv4_aliases(!arguments.no_ipv4_aliases);
-    let summary = load(&arguments.rows, &arguments.reading, &mut writer)?;
+    let summary = load(files, &arguments.reading, &mut writer)?;
     let stated = summary.metadata.unwrap_or_default();
     let ip_version = arguments.ip_version.or(stated.ip_version).unwrap_or(6);
     let options = arguments.stated.options(&stated, ip_version);
-    let input = arguments.rows.first().map_or(Path::new("-"), PathBuf::as_path);
+    let input = files.first().map_or(Path::new("-"), PathBuf::as_path);
     writer.set_options(options).map_err(|error| Failure::file(input, error))?;
-    finish(writer, summary.rows, input, &arguments.output)
+    finish(writer, summary.rows, input, output)
 }
 
 impl StatedArguments {
@@ -164,6 +164,19 @@ fn in_order(files: &[PathBuf]) -> Result<Vec<&Path>, Failure> {
     }
     ordered.sort_by_key(|(is_rest, _)| *is_rest);
     Ok(ordered.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The last of the paths and those before it.
+pub(super) fn output_and_inputs(paths: &[PathBuf]) -> Result<(&Path, &[PathBuf]), Failure> {
+    match paths.split_last() {
+        Some((output, inputs)) if !inputs.is_empty() => {
+            refuse_output(output)?;
+            Ok((output, inputs))
+        }
+        _ => {
+            Err(Failure::Message("no OUTPUT; allowed: files to read, then the one to write".into()))
+        }
+    }
 }
 
 /// Refuses to replace what is no database: a file with rows whose OUTPUT was forgotten.

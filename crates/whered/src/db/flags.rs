@@ -12,11 +12,9 @@ use crate::cli::{DiffFormat, HeaderChoice, parse_ip_version, parse_record_size};
 #[derive(Args)]
 pub(crate) struct BuildArguments {
     /// Files with rows, - for standard input: tables (CSV, TSV, semicolons) or NDJSON; of GeoLite2
-    /// the Blocks and the Locations together
-    #[arg(required = true, num_args = 1..)]
-    pub(crate) rows: Vec<PathBuf>,
-    /// The .mmdb file to write
-    pub(crate) output: PathBuf,
+    /// the Blocks and the Locations together. Then the .mmdb file to write
+    #[arg(required = true, num_args = 1.., value_names = ["ROWS", "OUTPUT"])]
+    pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
     #[command(flatten)]
@@ -125,11 +123,10 @@ pub(crate) enum OverlapChoice {
 
 #[derive(Args)]
 pub(crate) struct MergeArguments {
-    /// Database files (.mmdb or legacy GeoIP .dat); each is laid over those before it
-    #[arg(required = true, num_args = 1..)]
-    pub(crate) files: Vec<PathBuf>,
-    /// The .mmdb file to write
-    pub(crate) output: PathBuf,
+    /// Database files (.mmdb or legacy GeoIP .dat); each is laid over those before it. Then the
+    /// .mmdb file to write
+    #[arg(required = true, num_args = 1.., value_names = ["FILE", "OUTPUT"])]
+    pub(crate) paths: Vec<PathBuf>,
     /// File with rows that is laid over them, as `db build` reads it; repeatable
     #[arg(long = "rows", value_name = "ROWS")]
     pub(crate) row_files: Vec<PathBuf>,

@@ -17,7 +17,7 @@ use whered_mmdb::{
     Database, FieldPath, MmdbError, RecordId, StoredValue, Value, Writer, WriterOptions,
 };
 
-use super::build::{finish, load, refuse_output};
+use super::build::{finish, load, output_and_inputs};
 use super::field_paths;
 use super::flags::MergeChoice;
 use crate::cli::MergeArguments;
@@ -25,18 +25,18 @@ use crate::outcome::{Failure, Outcome};
 
 /// `whered db merge FILES... OUTPUT`.
 pub(crate) fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
-    refuse_output(&arguments.output)?;
+    let (output, files) = output_and_inputs(&arguments.paths)?;
     let paths = field_paths(&arguments.path)?;
     if !paths.is_empty() && arguments.by == MergeChoice::Replace {
         let message = "--path beside --by replace; allowed: one of them";
         return Err(Failure::Message(message.to_owned()));
     }
-    let layers = arguments.files.len() + arguments.row_files.len();
+    let layers = files.len() + arguments.row_files.len();
     if layers < 2 {
         let message = "one file to merge; allowed: two database files or more, or --rows";
         return Err(Failure::Message(message.to_owned()));
     }
-    let mut files = arguments.files.iter();
+    let mut files = files.iter();
     let first = files.next().map_or(Path::new(""), PathBuf::as_path);
     let mut merged = read_database_file(first).map_err(Failure::new)?;
     let mut stated = RowsMetadata::from(merged.metadata());
@@ -65,7 +65,7 @@ pub(crate) fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
         aliases.apply(&mut writer);
         let networks = lay_over(&merged, &layer, &rule, &mut writer).map_err(wrong)?;
         if index + 1 == count {
-            return finish(writer, networks, path, &arguments.output);
+            return finish(writer, networks, path, output);
         }
         merged = writer.finish().and_then(Database::from_bytes).map_err(wrong)?;
     }
