@@ -13,7 +13,7 @@ use crate::cli::{DiffFormat, HeaderChoice, parse_ip_version, parse_record_size};
 pub(crate) struct BuildArguments {
     /// Files with rows, - for standard input: tables (CSV, TSV, semicolons) or NDJSON; of GeoLite2
     /// the Blocks and the Locations together. Then the .mmdb file to write
-    #[arg(required = true, num_args = 1.., value_names = ["ROWS", "OUTPUT"])]
+    #[arg(required = true, num_args = 1.., value_name = "ROWS... OUTPUT")]
     pub(crate) paths: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
@@ -125,7 +125,7 @@ pub(crate) enum OverlapChoice {
 pub(crate) struct MergeArguments {
     /// Database files (.mmdb or legacy GeoIP .dat); each is laid over those before it. Then the
     /// .mmdb file to write
-    #[arg(required = true, num_args = 1.., value_names = ["FILE", "OUTPUT"])]
+    #[arg(required = true, num_args = 1.., value_name = "FILES... OUTPUT")]
     pub(crate) paths: Vec<PathBuf>,
     /// File with rows that is laid over them, as `db build` reads it; repeatable
     #[arg(long = "rows", value_name = "ROWS")]
