@@ -2,8 +2,8 @@
 //!
 //! The first bytes say how a stream is packed, never its name: gzip (RFC 1952, any number of
 //! members), Zstandard (RFC 8878, any number of frames), xz and bzip2 (any number of streams) and
-//! LZ4 (any number of frames). Every other packing, a second packing inside the first and an archive
-//! of files are refused with the way to unpack them.
+//! LZ4 (any number of frames). Every other packing, a second packing inside the first and an
+//! archive of files are refused with the way to unpack them.
 //!
 //! Nothing waits for more than [`Packing::MAGIC_BYTES`], so that a live stream is not held back.
 

@@ -9,7 +9,8 @@
 //! before or behind the commas do not end it.
 //!
 //! ```text
-//! [vhost] address[, address] ident user [time] "request" status bytes ["referer" "agent"] [anything]
+//! [vhost] address[, address] ident user [time] "request" status bytes
+//!     ["referer" "agent"] [anything]
 //! ```
 
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! The addresses in a line of any text.
 //!
 //! Not for lines whose layout is known. A candidate is a run of the characters that addresses
-//! consist of, so that neither `1.2.3.4.5` nor a time holds one; a dot or comma that ends a sentence
-//! and a port are left out.
+//! consist of, so that neither `1.2.3.4.5` nor a time holds one. A dot or colon behind it is left
+//! out.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -56,8 +56,8 @@ fn candidate(line: &[u8], run: Range<usize>) -> Option<(Range<usize>, IpAddr)> {
     None
 }
 
-/// The address behind the last ` from `, behind `rhost=`, or the first one: as sshd writes it. A name
-/// that a client has sent may hold an address as well, and stands before.
+/// The address behind the last ` from `, behind `rhost=`, or the first one: as sshd writes it. A
+/// name that a client has sent may hold an address as well, and precedes it.
 pub(super) fn of_sshd(message: &[u8]) -> Option<Range<usize>> {
     for mark in [b" from ".as_slice(), b"rhost=", b" port "] {
         let is_before = mark == b" port ";

@@ -106,7 +106,7 @@ pub(super) fn is_flow_header(line: &[u8]) -> bool {
 }
 
 impl Columns {
-    /// The same columns with tabs between the values.
+    /// Takes tabs between the values.
     fn between_tabs(mut self) -> Columns {
         if let super::Kind::Header { separator, .. } = &mut self.kind {
             *separator = b'\t';

@@ -3,7 +3,8 @@
 use super::*;
 
 /// A format, a line of it, its address, and some of its columns.
-const LINES: [(&str, &str, &str, &[(&str, &str)]); 13] = [
+type Sample = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
+const LINES: [Sample; 13] = [
     (
         "alb",
         r#"https 2026-11-20T12:00:00.186641Z app/lb/50dc 192.0.2.7:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://a:443/ HTTP/1.1" "curl/7 "x"" ECDHE TLSv1.2 arn:aws "Root=1-5" "a" "arn" 1 2026-11-20T12:00:00.0Z "authenticate,forward" "-" "-" "10.0.0.1:80" "200" "-" "-" TID_1"#,
@@ -136,10 +137,10 @@ fn a_header_names_the_columns_of_its_format() {
     assert_eq!(parts(&zeek, "1.0\t192.0.2.7\tx").unwrap().1, "192.0.2.7");
     let flow = of(&["version srcaddr dstaddr vpc-id", "5 192.0.2.7 10.0.0.1 vpc-1"]).unwrap();
     assert_eq!(parts(&flow, "5 192.0.2.7 10.0.0.1 vpc-1").unwrap().1, "192.0.2.7");
-    assert_eq!(flow.passed(b"version srcaddr dstaddr vpc-id"), Some(Passed::Comment));
-    assert_eq!(iis.passed(b"#Date: x"), Some(Passed::Comment));
-    assert_eq!(iis.passed(b"#Fields: other"), Some(Passed::OtherHeader));
-    assert_eq!(iis.passed(b""), Some(Passed::Empty));
+    assert_eq!(flow.passed(b"version srcaddr dstaddr vpc-id"), Some(SkippedLine::Comment));
+    assert_eq!(iis.passed(b"#Date: x"), Some(SkippedLine::Comment));
+    assert_eq!(iis.passed(b"#Fields: other"), Some(SkippedLine::OtherHeader));
+    assert_eq!(iis.passed(b""), Some(SkippedLine::Empty));
     assert_eq!(of(&["ip,name", "192.0.2.7,a"]), None);
     assert_eq!(of(&["hello world", "192.0.2.7 a"]), None);
 }

@@ -58,7 +58,7 @@ impl fmt::Display for LogFault {
 
 /// A line that is no record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Passed {
+pub enum SkippedLine {
     /// It is empty.
     Empty,
     /// It begins with `#` in a format that has comments.
@@ -200,19 +200,19 @@ impl Columns {
 
     /// Whether a line is no record.
     #[must_use]
-    pub fn passed(&self, line: &[u8]) -> Option<Passed> {
+    pub fn passed(&self, line: &[u8]) -> Option<SkippedLine> {
         if line.is_empty() {
-            return Some(Passed::Empty);
+            return Some(SkippedLine::Empty);
         }
         let Kind::Header { line: header, .. } = &self.kind else { return None };
         if line == header.as_slice() {
-            return Some(Passed::Comment);
+            return Some(SkippedLine::Comment);
         }
         if line.first() != Some(&b'#') {
             return None;
         }
         let is_header = line.get(..7).is_some_and(|head| head.eq_ignore_ascii_case(b"#fields"));
-        Some(if is_header { Passed::OtherHeader } else { Passed::Comment })
+        Some(if is_header { SkippedLine::OtherHeader } else { SkippedLine::Comment })
     }
 
     /// Appends the places of a line's columns, and of what stands behind them if there is anything;

@@ -36,7 +36,7 @@ struct Builder {
 }
 
 impl Builder {
-    fn column(&mut self, name: String) -> Result<(), String> {
+    fn column(&mut self, name: &str) -> Result<(), String> {
         if self.names.len() == COLUMNS_MAX {
             return Err(format!("more than {COLUMNS_MAX} variables; allowed: fewer"));
         }
@@ -46,7 +46,7 @@ impl Builder {
             ));
         }
         self.texts.push(std::mem::take(&mut self.text));
-        let mut unique = name.clone();
+        let mut unique = name.to_owned();
         let mut number = 2;
         while self.names.contains(&unique) {
             unique = format!("{name}_{number}");
@@ -72,9 +72,9 @@ impl Pattern {
     pub fn new(format: &str) -> Result<Pattern, String> {
         let mut builder = Builder::default();
         if format.contains('$') {
-            nginx(format, &mut builder)?
+            nginx(format, &mut builder)?;
         } else {
-            apache(format, &mut builder)?
+            apache(format, &mut builder)?;
         }
         if builder.names.is_empty() {
             return Err("it has no variable; allowed: such as $remote_addr or %h".to_owned());
@@ -150,7 +150,7 @@ fn nginx(format: &str, builder: &mut Builder) -> Result<(), String> {
         if name.is_empty() {
             return Err("a $ has no name; allowed: $name".to_owned());
         }
-        builder.column(name.to_owned())?;
+        builder.column(name)?;
         rest = behind;
     }
     builder.text.extend_from_slice(rest.as_bytes());
@@ -220,14 +220,14 @@ fn directive(letters: &mut std::str::Chars<'_>, builder: &mut Builder) -> Result
             '^' => {
                 let kind: String = letters.by_ref().take(2).collect();
                 let name = argument.unwrap_or_default().to_ascii_lowercase().replace('-', "_");
-                builder.column(format!("{kind}_{name}"))?;
+                builder.column(&format!("{kind}_{name}"))?;
             }
             't' if argument.is_none() => {
                 builder.text.push(b'[');
-                builder.column("time_local".to_owned())?;
+                builder.column("time_local")?;
                 builder.text.push(b']');
             }
-            't' => builder.column("time".to_owned())?,
+            't' => builder.column("time")?,
             'i' | 'o' | 'C' | 'e' | 'n' => {
                 let name = argument
                     .ok_or_else(|| format!("%{letter} has no name; allowed: %{{name}}{letter}"))?;
@@ -239,7 +239,7 @@ fn directive(letters: &mut std::str::Chars<'_>, builder: &mut Builder) -> Result
                     _ => "note_",
                 };
                 builder
-                    .column(format!("{before}{}", name.to_ascii_lowercase().replace('-', "_")))?;
+                    .column(&format!("{before}{}", name.to_ascii_lowercase().replace('-', "_")))?;
             }
             letter => {
                 let known = LETTERS.iter().find(|(known, _)| *known == letter);
@@ -249,7 +249,7 @@ fn directive(letters: &mut std::str::Chars<'_>, builder: &mut Builder) -> Result
                         letter.escape_debug()
                     )
                 })?;
-                builder.column((*name).to_owned())?;
+                builder.column(name)?;
             }
         }
         return Ok(());

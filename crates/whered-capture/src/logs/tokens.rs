@@ -71,7 +71,7 @@ pub(super) fn all(line: &[u8], start: usize, tokens: &mut Vec<Token>) -> Option<
     while let Some(token) = next(line, &mut at) {
         tokens.push(token);
     }
-    line.get(at..).is_none_or(|rest| rest.is_empty()).then_some(())
+    line.get(at..).is_none_or(<[u8]>::is_empty).then_some(())
 }
 
 #[cfg(test)]

@@ -187,10 +187,7 @@ fn format_of(line: &[u8]) -> InputFormat {
 }
 
 fn delimiter_of(line: &[u8]) -> u8 {
-    match [b',', b';', b'|'].into_iter().find(|delimiter| line.contains(delimiter)) {
-        Some(delimiter) => delimiter,
-        None => b',',
-    }
+    [b',', b';', b'|'].into_iter().find(|delimiter| line.contains(delimiter)).unwrap_or(b',')
 }
 
 /// The first lines' places.

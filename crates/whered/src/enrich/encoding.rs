@@ -11,7 +11,7 @@ use crate::cli::Encoding;
 const PIECE_BYTES: usize = 64 << 10;
 
 /// Reads an encoding as UTF-8.
-pub(crate) struct Decoded<R> {
+pub(crate) struct DecodingReader<R> {
     inner: R,
     encoding: Encoding,
     piece: Vec<u8>,
@@ -32,9 +32,9 @@ pub(crate) fn marked(head: &[u8]) -> Option<Encoding> {
     }
 }
 
-impl<R: Read> Decoded<R> {
-    pub(crate) fn new(inner: R, encoding: Encoding) -> Decoded<R> {
-        Decoded {
+impl<R: Read> DecodingReader<R> {
+    pub(crate) fn new(inner: R, encoding: Encoding) -> DecodingReader<R> {
+        DecodingReader {
             inner,
             encoding,
             piece: Vec::new(),
@@ -60,11 +60,11 @@ impl<R: Read> Decoded<R> {
                 Encoding::Utf16be => u16::from_be_bytes([first, byte]),
                 _ => u16::from_le_bytes([first, byte]),
             };
-            self.unit(unit);
+            self.push_utf16(unit);
         }
     }
 
-    fn unit(&mut self, unit: u16) {
+    fn push_utf16(&mut self, unit: u16) {
         let before = self.surrogate.take();
         if before.is_none() && (0xd800..0xdc00).contains(&unit) {
             self.surrogate = Some(unit);
@@ -87,7 +87,7 @@ impl<R: Read> Decoded<R> {
     }
 }
 
-impl<R: Read> Read for Decoded<R> {
+impl<R: Read> Read for DecodingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.taken == self.out.len() && !self.is_at_end {
             self.out.clear();
@@ -119,7 +119,7 @@ mod tests {
 
     fn decoded(bytes: &[u8], encoding: Encoding) -> String {
         let mut out = String::new();
-        Decoded::new(bytes, encoding).read_to_string(&mut out).unwrap();
+        DecodingReader::new(bytes, encoding).read_to_string(&mut out).unwrap();
         out
     }
 

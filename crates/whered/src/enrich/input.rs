@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::detect::Layout;
-use super::encoding::{Decoded, marked};
+use super::encoding::{DecodingReader, marked};
 use super::json_records::{Form, JsonRecords};
 use super::split::last_record_end;
 use crate::cli::Encoding;
@@ -135,7 +135,7 @@ impl Input {
         let stream: Stream = Box::new(Cursor::new(head).chain(stream));
         let mut stream: Stream = match encoding {
             None | Some(Encoding::Utf8) => stream,
-            Some(encoding) => Box::new(Decoded::new(stream, encoding)),
+            Some(encoding) => Box::new(DecodingReader::new(stream, encoding)),
         };
         if !self.may_be_json {
             return Ok(stream);

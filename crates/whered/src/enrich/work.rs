@@ -16,7 +16,7 @@ use super::cells::{Cells, Entry};
 use super::find::{DatabaseSnapshot, Finder};
 use super::split::{Fault, Scratch, Shape, read_part, record_end, split};
 use super::write::{Body, Record, Style, line_end};
-use whered_capture::logs::Passed;
+use whered_capture::logs::SkippedLine;
 
 /// How many records are worked on together.
 const BATCH: usize = 256;
@@ -232,9 +232,9 @@ impl Batch {
         let Shape::Columns(columns) = shape else { return Ok(false) };
         match columns.passed(line) {
             None => return Ok(false),
-            Some(Passed::Empty) => self.empty_lines += 1,
-            Some(Passed::Comment) => self.comments += 1,
-            Some(Passed::OtherHeader) => {
+            Some(SkippedLine::Empty) => self.empty_lines += 1,
+            Some(SkippedLine::Comment) => self.comments += 1,
+            Some(SkippedLine::OtherHeader) => {
                 let line = String::from_utf8_lossy(line);
                 let shown: String = line.chars().take(80).collect();
                 return Err(format!(
