@@ -98,11 +98,11 @@ def _measure(
     def addresses(name: str, files: int, count: int) -> Any:
         for number in range(files):
             numbers = (drawn.getrandbits(32) for _ in range(count // files))
-            texts = [".".join(map(str, each.to_bytes(4, "big"))) for each in numbers]
+            strings = [".".join(map(str, each.to_bytes(4, "big"))) for each in numbers]
             path = pathlib.Path(folder, name, f"{number}.parquet")
             path.parent.mkdir(exist_ok=True)
             # Without a compression, which would be most of the identity job.
-            pyarrow.parquet.write_table(pyarrow.table({"ip": texts}), path, compression="none")
+            pyarrow.parquet.write_table(pyarrow.table({"ip": strings}), path, compression="none")
         return session.read.parquet(str(path.parent))
 
     rows, count = rows // 8 * 8, max(rows // 320, 1) * 8

@@ -53,13 +53,13 @@ pub(crate) fn run<P: Send>(
     let work_and_listen = || {
         while let Some(piece) = next() {
             work(piece).map_err(failed)?;
-            Python::attach(|py| py.check_signals()).map_err(failed)?;
+            check_signals().map_err(failed)?;
         }
         Ok(())
     };
     py.detach(|| {
         thread::scope(|scope| {
-            let others: Vec<_> = (0..others).map(|_| scope.spawn(&work_all)).collect();
+            let others: Vec<_> = (0..others).map(|_| scope.spawn(work_all)).collect();
             let mine = work_and_listen();
             others.into_iter().fold(mine, |result, other| {
                 let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -80,4 +80,14 @@ pub(crate) fn check_threads(threads: usize) -> PyResult<()> {
     }
     let what = format!("threads={threads}: allowed are 1 to {THREADS_MAX}");
     Err(PyValueError::new_err(what))
+}
+
+/// Lets the handlers of signals run that have come, such as the one of Ctrl-C.
+///
+/// # Errors
+///
+/// What a handler raised.
+#[expect(clippy::redundant_closure_for_method_calls, reason = "the method has one lifetime only")]
+pub(crate) fn check_signals() -> PyResult<()> {
+    Python::attach(|py| py.check_signals())
 }

@@ -1,8 +1,8 @@
-//! Columns of texts in answers: made once, in the type that the caller chose.
+//! Columns of strings in answers: made once, in the type that the caller chose.
 //!
-//! For: answers that are texts row by row ([`Layout::of_views`]), and answers that are numbers of
-//! a few texts ([`Layout::of_numbers`]).
-//! Cost: `utf8_view` copies 16 bytes a row and shares the texts, `dictionary` 4 bytes a row; the
+//! For: answers that are strings row by row ([`Layout::of_views`]), and answers that are numbers of
+//! a few strings ([`Layout::of_numbers`]).
+//! Cost: `utf8_view` copies 16 bytes a row and shares the strings, `dictionary` 4 bytes a row; the
 //! other two copy every text.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use arrow_schema::{ArrowError, DataType};
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 
-/// How texts are laid out in answers.
+/// How strings are laid out in answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Layout {
     /// `Utf8View`.
@@ -46,7 +46,7 @@ impl Layout {
             "large_utf8" => Ok(Layout::LargeUtf8),
             "dictionary" => Ok(Layout::Dictionary),
             other => Err(PyValueError::new_err(format!(
-                "texts={other:?}: allowed are \"utf8_view\", \"utf8\", \"large_utf8\" and \
+                "strings={other:?}: allowed are \"utf8_view\", \"utf8\", \"large_utf8\" and \
                  \"dictionary\""
             ))),
         }
@@ -64,7 +64,7 @@ impl Layout {
         }
     }
 
-    /// The column with these texts.
+    /// The column with these strings.
     ///
     /// # Errors
     ///
@@ -73,12 +73,12 @@ impl Layout {
         match self {
             Layout::View => Ok(Arc::new(views)),
             Layout::Utf8 => {
-                let texts: StringBuilder = built(views.len(), || views.iter())?;
-                Ok(finished(texts))
+                let strings: StringBuilder = built(views.len(), || views.iter())?;
+                Ok(finished(strings))
             }
             Layout::LargeUtf8 => {
-                let texts: LargeStringBuilder = built(views.len(), || views.iter())?;
-                Ok(finished(texts))
+                let strings: LargeStringBuilder = built(views.len(), || views.iter())?;
+                Ok(finished(strings))
             }
             Layout::Dictionary => {
                 let mut numbers: HashMap<&str, i32> = HashMap::new();
@@ -92,14 +92,14 @@ impl Layout {
                         })
                     }));
                 }
-                let texts: StringBuilder =
+                let strings: StringBuilder =
                     built(distinct.len(), || distinct.iter().copied().map(Some))?;
-                dictionary(keys, &finished(texts))
+                dictionary(keys, &finished(strings))
             }
         }
     }
 
-    /// The column of the texts with these numbers in `pool`; [`NO_TEXT`] is null.
+    /// The column of the strings with these numbers in `pool`; [`NO_TEXT`] is null.
     ///
     /// # Errors
     ///
@@ -120,29 +120,29 @@ impl Layout {
     }
 }
 
-/// Some texts that many rows share, by number.
+/// Some strings that many rows share, by number.
 pub(crate) struct Pool {
     views: StringViewArray,
 }
 
 impl Pool {
-    /// The texts in their order.
-    pub(crate) fn new<'a>(texts: impl Iterator<Item = Option<&'a str>>) -> Pool {
+    /// The strings in their order.
+    pub(crate) fn new<'a>(strings: impl Iterator<Item = Option<&'a str>>) -> Pool {
         let mut views = StringViewBuilder::new();
-        texts.for_each(|text| views.append_option(text));
+        strings.for_each(|text| views.append_option(text));
         Pool { views: views.finish() }
     }
 
-    /// One of the texts; none if it is null.
+    /// One of the strings; none if it is null.
     pub(crate) fn text(&self, number: usize) -> Option<&str> {
         let is_there = number < self.views.len() && self.views.is_valid(number);
         is_there.then(|| self.views.value(number))
     }
 
-    /// The texts as the values of a dictionary.
+    /// The strings as the values of a dictionary.
     fn values(&self) -> PyResult<ArrayRef> {
-        let texts: StringBuilder = built(self.views.len(), || self.views.iter())?;
-        Ok(finished(texts))
+        let strings: StringBuilder = built(self.views.len(), || self.views.iter())?;
+        Ok(finished(strings))
     }
 
     fn gathered(
@@ -170,25 +170,25 @@ fn dictionary(mut keys: Int32Builder, values: &ArrayRef) -> PyResult<ArrayRef> {
     Ok(Arc::new(column))
 }
 
-fn finished<O: OffsetSizeTrait>(mut texts: GenericStringBuilder<O>) -> ArrayRef {
-    Arc::new(texts.finish())
+fn finished<O: OffsetSizeTrait>(mut strings: GenericStringBuilder<O>) -> ArrayRef {
+    Arc::new(strings.finish())
 }
 
-/// A builder with these texts in it. Their bytes are counted first: the builder itself would
+/// A builder with these strings in it. Their bytes are counted first: the builder itself would
 /// panic where its offsets end.
 fn built<'a, O: OffsetSizeTrait, I: Iterator<Item = Option<&'a str>>>(
     count: usize,
-    texts: impl Fn() -> I,
+    strings: impl Fn() -> I,
 ) -> PyResult<GenericStringBuilder<O>> {
-    let bytes = texts().flatten().map(str::len).sum();
+    let bytes = strings().flatten().map(str::len).sum();
     if O::from_usize(bytes).is_none() {
         return Err(PyOverflowError::new_err(format!(
-            "the texts have {bytes} bytes, more than Utf8 holds; pass texts=\"large_utf8\" or \
+            "the strings have {bytes} bytes, more than Utf8 holds; pass strings=\"large_utf8\" or \
              \"utf8_view\""
         )));
     }
     let mut builder = GenericStringBuilder::with_capacity(count, bytes);
-    texts().for_each(|text| builder.append_option(text));
+    strings().for_each(|text| builder.append_option(text));
     Ok(builder)
 }
 

@@ -64,39 +64,39 @@ def database(database_path: str) -> whered.Database:
 
 
 def columns() -> dict[str, Any]:
-    texts = pa.array(ADDRESSES)
+    strings = pa.array(ADDRESSES)
     padded = pa.array(["8.8.8.8", *ADDRESSES, None])
     return {
         "list": ADDRESSES,
         "tuple": tuple(ADDRESSES),
-        "utf8": texts,
-        "large_utf8": texts.cast(pa.large_string()),
-        "utf8_view": texts.cast(pa.string_view()),
-        "dictionary": texts.dictionary_encode(),
+        "utf8": strings,
+        "large_utf8": strings.cast(pa.large_string()),
+        "utf8_view": strings.cast(pa.string_view()),
+        "dictionary": strings.dictionary_encode(),
         "dictionary of views": pa.DictionaryArray.from_arrays(
-            texts.dictionary_encode().indices, texts.dictionary_encode().dictionary.cast(pa.string_view())
+            strings.dictionary_encode().indices, strings.dictionary_encode().dictionary.cast(pa.string_view())
         ),
         "slice": padded.slice(1, len(ADDRESSES)),
         "slice of views": padded.cast(pa.string_view()).slice(1, len(ADDRESSES)),
         "slice of a dictionary": padded.dictionary_encode().slice(1, len(ADDRESSES)),
-        "chunks": pa.chunked_array([texts[:3], texts[3:3], texts[3:]]),
-        "stream of a table": pa.table({"ip": texts}).to_reader(max_chunksize=4),
-        "record batch": pa.record_batch({"ip": texts}),
+        "chunks": pa.chunked_array([strings[:3], strings[3:3], strings[3:]]),
+        "stream of a table": pa.table({"ip": strings}).to_reader(max_chunksize=4),
+        "record batch": pa.record_batch({"ip": strings}),
         "generator": (address for address in ADDRESSES),
     }
 
 
 @pytest.mark.parametrize("name", columns())
-@pytest.mark.parametrize("texts", ["utf8_view", "utf8", "large_utf8", "dictionary"])
+@pytest.mark.parametrize("strings", ["utf8_view", "utf8", "large_utf8", "dictionary"])
 def test_columns_of_every_layout_have_the_same_answers(
-    database: whered.Database, name: str, texts: Any
+    database: whered.Database, name: str, strings: Any
 ) -> None:
-    answer = database.lookup(columns()[name], "country.iso_code", texts=texts, threads=2)
+    answer = database.lookup(columns()[name], "country.iso_code", strings=strings, threads=2)
     assert answer.to_pylist() == COUNTRIES
     taken = pa.chunked_array(answer)
     taken.validate(full=True)
     assert taken.to_pylist() == COUNTRIES
-    table = database.lookup(columns()[name], ["city.names.en"], texts=texts, network=True)
+    table = database.lookup(columns()[name], ["city.names.en"], strings=strings, network=True)
     taken = pa.table(table)
     taken.validate(full=True)
     assert taken["city.names.en"].to_pylist() == CITIES
@@ -217,7 +217,7 @@ def test_other_columns_are_refused(database: whered.Database, column: Any, messa
 
 def test_wrong_choices_name_what_is_allowed(database: whered.Database, database_path: str) -> None:
     for wrong, message in (
-        ({"texts": "utf16"}, '"utf8_view", "utf8", "large_utf8" and "dictionary"'),
+        ({"strings": "utf16"}, '"utf8_view", "utf8", "large_utf8" and "dictionary"'),
         ({"invalid": "drop"}, '"null" and "raise"'),
         ({"threads": 0}, "threads=0: allowed are 1 to 1024"),
     ):
@@ -256,7 +256,7 @@ def test_a_packed_database_is_refused_with_the_way(tmp_path: Any, database_path:
 
 def test_a_long_column_with_a_dictionary_becomes_objects_in_time(database: whered.Database) -> None:
     column = pa.array(ADDRESSES * 20_000)
-    answer = database.lookup(column, "country.iso_code", texts="dictionary")
+    answer = database.lookup(column, "country.iso_code", strings="dictionary")
     assert answer.to_pylist() == COUNTRIES * 20_000
 
 
@@ -316,11 +316,14 @@ def test_a_file_cut_below_an_open_database_is_an_exception(tmp_path: Any) -> Non
     for ask in (
         lambda: mapped.get("192.0.2.1"),
         lambda: mapped.field("192.0.2.1", "number"),
-        lambda: mapped.network("192.0.2.1"),
         lambda: mapped.lookup(ADDRESSES, "number"),
     ):
         with pytest.raises(whered.InvalidDatabaseError, match="cut to 10 bytes"):
             ask()
+    assert mapped.network("192.0.2.1") == "192.0.2.0/24"
+    os.truncate(f"{path}.index", 20)
+    with pytest.raises(whered.InvalidDatabaseError, match="cut to 20 bytes"):
+        mapped.network("192.0.2.1")
 
 
 def test_an_index_of_another_database_is_never_used(tmp_path: Any) -> None:

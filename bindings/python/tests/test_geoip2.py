@@ -1,4 +1,4 @@
-"""`whered.geoip2`: lazy models with the attributes, equality and texts of `geoip2`."""
+"""`whered.geoip2`: lazy models with the attributes, equality and strings of `geoip2`."""
 
 from __future__ import annotations
 

@@ -72,21 +72,21 @@ def test_several_fields_are_a_frame(frame: Any, database_path: str) -> None:
     "kind", ["str", "object", "string[pyarrow]", "category", "uint32", "ipaddress", "empty", "nan"]
 )
 def test_each_kind_of_series_is_taken(kind: str, database_path: str) -> None:
-    texts, expected = ["203.0.113.1", "192.0.2.7", None], [None, "DE", None]
+    strings, expected = ["203.0.113.1", "192.0.2.7", None], [None, "DE", None]
     match kind:
         case "uint32":
             series, expected = pd.Series([0xCB007101, 0xC0000207], dtype="uint32"), [None, "DE"]
         case "ipaddress":
-            series = pd.Series([ipaddress.ip_address(t) if t else None for t in texts])
+            series = pd.Series([ipaddress.ip_address(t) if t else None for t in strings])
         case "empty":
             series, expected = pd.Series([], dtype=object), []
         case "nan":
             series, expected = pd.Series([float("nan")] * 2), [None, None]
         case "object":
-            series = pd.Series([*texts, float("nan"), pd.NA], dtype=object)
+            series = pd.Series([*strings, float("nan"), pd.NA], dtype=object)
             expected = [*expected, None, None]
         case dtype:
-            series = pd.Series(texts, dtype=dtype)
+            series = pd.Series(strings, dtype=dtype)
     assert values(series.whered.country(database_path)) == expected
 
 
@@ -97,7 +97,7 @@ def test_a_series_of_another_type_is_refused(database_path: str) -> None:
         pd.Series([True]).whered.country(database_path)
 
 
-def test_invalid_texts_can_be_an_error(frame: Any, database_path: str) -> None:
+def test_invalid_strings_can_be_an_error(frame: Any, database_path: str) -> None:
     with pytest.raises(ValueError, match="nonsense"):
         frame["ip"].whered.country(database_path, invalid="raise")
     with pytest.raises(ValueError, match="nonsense"):

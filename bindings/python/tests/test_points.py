@@ -220,7 +220,7 @@ def test_degrees_of_every_kind_of_column(numbers):
         ((["a"], [1, 2], [1, 2]), ValueError, "members has 1 rows and longitude has 2"),
         ((["a", "b"], [1, 2], [1]), ValueError, "longitude has 2 rows and latitude has 1"),
         ((["a"], ["8.5"], [1]), TypeError, "longitude is a column of LargeUtf8; allowed are numbers"),
-        (([1.5], [1], [1]), TypeError, "members is a column of Float64; allowed are texts and whole"),
+        (([1.5], [1], [1]), TypeError, "members is a column of Float64; allowed are strings and whole"),
         (("a", [1], [1]), TypeError, "members is a column"),
         ((["a"], 8.5, [1]), TypeError, "longitude is a column"),
         ((["a"], [1], {1: 2}), TypeError, "latitude is a column"),
@@ -285,7 +285,7 @@ def test_near_of_no_points_is_an_empty_table():
         ((1.0, 91.0), {"count": 1}, ValueError, "latitude 91 is not within -90 to 90"),
         ((float("nan"), 1.0), {"count": 1}, ValueError, "longitude NaN"),
         ((None, 1.0), {"count": 1}, TypeError, "real number"),
-        ((1.0, 1.0), {"count": 1, "texts": "utf9"}, ValueError, 'texts="utf9": allowed are'),
+        ((1.0, 1.0), {"count": 1, "strings": "utf9"}, ValueError, 'strings="utf9": allowed are'),
     ],
 )
 def test_bad_arguments_of_near_are_refused(arguments, options, error, message):
@@ -478,12 +478,12 @@ def test_nearest_of_columns_without_rows():
     assert points.nearest([None], [None])["member"].to_pylist() == [None]
 
 
-@pytest.mark.parametrize("texts", ["utf8_view", "utf8", "large_utf8", "dictionary"])
-def test_members_have_the_type_that_was_asked_for(town, texts):
+@pytest.mark.parametrize("strings", ["utf8_view", "utf8", "large_utf8", "dictionary"])
+def test_members_have_the_type_that_was_asked_for(town, strings):
     x, y = places_near(town, 200, 13)
     x[3] = np.nan
     expected = town.points.nearest(pa.array(x), pa.array(y))["member"].to_pylist()
-    column = town.points.nearest(pa.array(x), pa.array(y), texts=texts)["member"]
+    column = town.points.nearest(pa.array(x), pa.array(y), strings=strings)["member"]
     assert column.to_pylist() == expected and column.null_count == 1
     types = {
         "utf8_view": pa.string_view(),
@@ -491,11 +491,11 @@ def test_members_have_the_type_that_was_asked_for(town, texts):
         "large_utf8": pa.large_string(),
         "dictionary": pa.dictionary(pa.int32(), pa.string()),
     }
-    assert pa.array(column).type == types[texts]
+    assert pa.array(column).type == types[strings]
     assert pl.Series(column).cast(pl.String).to_list() == expected
-    many = town.points.nearest(pa.array(x), pa.array(y), texts=texts, count=2)["member"]
-    assert many.null_count == 0 and pa.array(many).type == types[texts]
-    assert pa.array(town.points.near(8.0, 50.0, count=2, texts=texts)["member"]).type == types[texts]
+    many = town.points.nearest(pa.array(x), pa.array(y), strings=strings, count=2)["member"]
+    assert many.null_count == 0 and pa.array(many).type == types[strings]
+    assert pa.array(town.points.near(8.0, 50.0, count=2, strings=strings)["member"]).type == types[strings]
 
 
 @pytest.mark.parametrize(
@@ -507,7 +507,7 @@ def test_members_have_the_type_that_was_asked_for(town, texts):
         (([1.0], [1.0]), {"count": 2**40}, ValueError, "allowed are 1 to"),
         (([1.0], [1.0]), {"radius_meters": -5}, ValueError, "radius_meters=-5"),
         (([1.0], [1.0]), {"invalid": "skip"}, ValueError, 'invalid="skip": allowed are "null" and'),
-        (([1.0], [1.0]), {"texts": "str"}, ValueError, 'texts="str"'),
+        (([1.0], [1.0]), {"strings": "str"}, ValueError, 'strings="str"'),
         (([1.0], [1.0]), {"threads": 0}, ValueError, "threads=0"),
         (([1.0], [1.0]), {"threads": -1}, OverflowError, ""),
     ],

@@ -121,7 +121,7 @@ def test_a_column_of_another_type_is_refused(database_path: str) -> None:
         frame.select(pl.col("ip").whered.country(database_path))
 
 
-def test_invalid_texts_can_be_an_error(frame: Any, database_path: str) -> None:
+def test_invalid_strings_can_be_an_error(frame: Any, database_path: str) -> None:
     expression = pl.col("ip").whered.country(database_path, invalid="raise")
     with pytest.raises((ValueError, pl.exceptions.ComputeError), match="nonsense"):
         frame.select(expression)

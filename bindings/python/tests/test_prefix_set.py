@@ -155,11 +155,11 @@ def test_an_empty_set_matches_nothing():
     assert chosen.match(["10.0.0.1", "::1"]).to_pydict() == {"prefix": [None] * 2, "value": [None] * 2}
 
 
-@pytest.mark.parametrize("texts", ["utf8_view", "utf8", "large_utf8", "dictionary"])
-def test_answers_have_the_type_that_was_asked_for(prefix_set, networks, texts):
+@pytest.mark.parametrize("strings", ["utf8_view", "utf8", "large_utf8", "dictionary"])
+def test_answers_have_the_type_that_was_asked_for(prefix_set, networks, strings):
     column = [str(address) for address in addresses_around(networks, 300, 3)] + [None, "x", ""]
     expected = prefix_set.match(column).to_pydict()
-    table = prefix_set.match(column, texts=texts)
+    table = prefix_set.match(column, strings=strings)
     assert table.to_pydict() == expected
     types = {
         "utf8_view": pa.string_view(),
@@ -167,7 +167,7 @@ def test_answers_have_the_type_that_was_asked_for(prefix_set, networks, texts):
         "large_utf8": pa.large_string(),
         "dictionary": pa.dictionary(pa.int32(), pa.string()),
     }
-    assert pa.table(table).schema.field("prefix").type == types[texts]
+    assert pa.table(table).schema.field("prefix").type == types[strings]
     assert pl.DataFrame(table)["value"].cast(pl.String).to_list() == expected["value"]
 
 
@@ -222,7 +222,7 @@ def test_long_columns_on_threads(prefix_set):
         ([1.5], {}, TypeError, "column is a column of Float64"),
         ("10.0.0.1", {}, TypeError, "column is a column"),
         (7, {}, TypeError, "column is a column"),
-        (["10.0.0.1"], {"texts": "str"}, ValueError, 'texts="str"'),
+        (["10.0.0.1"], {"strings": "str"}, ValueError, 'strings="str"'),
         (["10.0.0.1"], {"invalid": "skip"}, ValueError, 'invalid="skip"'),
         (["10.0.0.1"], {"threads": 0}, ValueError, "threads=0"),
     ],

@@ -257,10 +257,10 @@ def test_columns_without_rows(rules):
     assert pl.DataFrame(table).schema == {"verdict": pl.String, "line": pl.Int32, "rule": pl.String}
 
 
-@pytest.mark.parametrize("texts", ["utf8_view", "utf8", "large_utf8", "dictionary"])
-def test_answers_have_the_type_that_was_asked_for(rules, texts):
+@pytest.mark.parametrize("strings", ["utf8_view", "utf8", "large_utf8", "dictionary"])
+def test_answers_have_the_type_that_was_asked_for(rules, strings):
     packets = as_arrow(random_packets(200, 5))
-    table = rules.match(**packets, texts=texts)
+    table = rules.match(**packets, strings=strings)
     assert table.to_pydict() == rules.match(**packets).to_pydict()
     types = {
         "utf8_view": pa.string_view(),
@@ -268,7 +268,7 @@ def test_answers_have_the_type_that_was_asked_for(rules, texts):
         "large_utf8": pa.large_string(),
         "dictionary": pa.dictionary(pa.int32(), pa.string()),
     }
-    assert pa.table(table).schema.field("verdict").type == types[texts]
+    assert pa.table(table).schema.field("verdict").type == types[strings]
 
 
 IPTABLES = """\
@@ -372,7 +372,7 @@ def test_a_text_cut_at_every_byte_is_read_or_refused():
         ({"input": pa.array([1.5])}, TypeError, "input is a column of Float64"),
         ({"colour": "red"}, TypeError, 'no field "colour": allowed are protocol'),
         ({"source": 7}, TypeError, "source is a column"),
-        ({"texts": "str"}, ValueError, 'texts="str"'),
+        ({"strings": "str"}, ValueError, 'strings="str"'),
         ({"threads": 0}, ValueError, "threads=0"),
     ],
 )

@@ -156,7 +156,7 @@ def test_columns_that_are_missing_or_there_twice_are_refused(
         whered.spark.enrich(frame, "absent.mmdb")
 
 
-def test_invalid_texts_can_end_the_job(frame: Any, own_database: pathlib.Path) -> None:
+def test_invalid_strings_can_end_the_job(frame: Any, own_database: pathlib.Path) -> None:
     enriched = whered.spark.enrich(frame, own_database, ["country.iso_code"], invalid="raise")
     with pytest.raises(Exception, match="ValueError.*nonsense"):
         enriched.collect()

@@ -15,7 +15,7 @@ _Address = str | IPv4Address | IPv6Address
 # A column is an Arrow array or stream (polars, pandas 3, pyarrow, DuckDB), or a sequence of Python
 # objects.
 _Column = _ArrowArray | _ArrowStream | Sequence[Any]
-_Texts = Literal["utf8_view", "utf8", "large_utf8", "dictionary"]
+_Strings = Literal["utf8_view", "utf8", "large_utf8", "dictionary"]
 _Invalid = Literal["null", "raise"]
 _Default = TypeVar("_Default")
 
@@ -87,7 +87,7 @@ class Database:
         column: _Column,
         fields: str,
         *,
-        texts: _Texts = "utf8_view",
+        strings: _Strings = "utf8_view",
         invalid: _Invalid = "null",
         threads: int = 1,
     ) -> Column: ...
@@ -98,7 +98,7 @@ class Database:
         fields: Sequence[str] | None = None,
         *,
         network: bool = False,
-        texts: _Texts = "utf8_view",
+        strings: _Strings = "utf8_view",
         invalid: _Invalid = "null",
         threads: int = 1,
     ) -> Table: ...
@@ -166,19 +166,19 @@ class Points:
         *,
         radius_meters: float | None = None,
         count: int | None = None,
-        texts: _Texts = "utf8_view",
+        strings: _Strings = "utf8_view",
     ) -> Table: ...
     @overload
     def within(
-        self, *, box: tuple[float, float, float, float], texts: _Texts = "utf8_view"
+        self, *, box: tuple[float, float, float, float], strings: _Strings = "utf8_view"
     ) -> Table: ...
     @overload
     def within(
-        self, *, polygon: Iterable[Sequence[float]], texts: _Texts = "utf8_view"
+        self, *, polygon: Iterable[Sequence[float]], strings: _Strings = "utf8_view"
     ) -> Table: ...
     @overload
     def within(
-        self, *, circle: tuple[float, float, float], texts: _Texts = "utf8_view"
+        self, *, circle: tuple[float, float, float], strings: _Strings = "utf8_view"
     ) -> Table: ...
     def nearest(
         self,
@@ -187,7 +187,7 @@ class Points:
         *,
         count: int = 1,
         radius_meters: float | None = None,
-        texts: _Texts = "utf8_view",
+        strings: _Strings = "utf8_view",
         invalid: _Invalid = "null",
         threads: int = 1,
     ) -> Table: ...
@@ -222,7 +222,7 @@ class PrefixSet:
         self,
         column: _Column,
         *,
-        texts: _Texts = "utf8_view",
+        strings: _Strings = "utf8_view",
         invalid: _Invalid = "null",
         threads: int = 1,
     ) -> Table: ...
@@ -292,7 +292,7 @@ class Rules:
         output: _Field | None = None,
         dscp: _Field | None = None,
         mark: _Field | None = None,
-        texts: _Texts = "utf8_view",
+        strings: _Strings = "utf8_view",
         invalid: _Invalid = "null",
         threads: int = 1,
     ) -> Table: ...

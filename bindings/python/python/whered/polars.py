@@ -4,7 +4,7 @@
 database, which is a path or a `whered.Database`; a path is opened once in the process. A result has
 the name of its input, as everywhere in polars: give it another one with `.alias`.
 
-Columns are texts, `UInt32` (IPv4) or categoricals. Null, and with `invalid="null"` whatever is no
+Columns are strings, `UInt32` (IPv4) or categoricals. Null, and with `invalid="null"` whatever is no
 address, gives null. Expressions know their types before they run, so that a lazy frame checks a
 query without data, and they run on pieces of a column in the streaming engine.
 

@@ -220,7 +220,7 @@ class _Enrich(_Step):
         super().__init__(files, [column])
         self.columns = columns
         self.network = network
-        self.options: dict[str, Any] = {"invalid": invalid, "texts": "utf8"}
+        self.options: dict[str, Any] = {"invalid": invalid, "strings": "utf8"}
 
     def open(self, paths: list[str]) -> _whered.Database:
         return _whered.Database(paths[0], index="file")
@@ -253,7 +253,7 @@ class _Match(_Step):
         self.into = into
         self.format = format
         self.is_table = is_table
-        self.options: dict[str, Any] = {"invalid": invalid, "texts": "utf8"}
+        self.options: dict[str, Any] = {"invalid": invalid, "strings": "utf8"}
 
     def open(self, paths: list[str]) -> _whered.PrefixSet:
         if self.is_table:
@@ -277,7 +277,7 @@ class _Nearest(_Step):
     ) -> None:
         super().__init__(files, columns)
         self.into = into
-        self.options = options | {"texts": "utf8"}
+        self.options = options | {"strings": "utf8"}
 
     def open(self, paths: list[str]) -> _whered.Points:
         return _points(_read_table(paths[0]))

@@ -18,8 +18,6 @@ use super::objects;
 
 /// A column as it came in: chunks of one type.
 pub(crate) struct Column {
-    /// The column's name; empty if it has none.
-    pub(crate) name: String,
     /// The type of every chunk.
     pub(crate) data_type: DataType,
     /// Its rows, in order.
@@ -30,7 +28,7 @@ impl Column {
     /// The column that an object is. `what` names the argument in messages.
     ///
     /// Taken are objects with `__arrow_c_array__` or `__arrow_c_stream__` (a table of one column
-    /// is that column), lists, tuples and every other iterable of texts, numbers, addresses,
+    /// is that column), lists, tuples and every other iterable of strings, numbers, addresses,
     /// `None` and NaN, which is null.
     ///
     /// Cost: nothing is copied of an Arrow object; a sequence is copied.
@@ -50,11 +48,6 @@ impl Column {
         column.unwrapped(what)
     }
 
-    /// The number of rows.
-    pub(crate) fn len(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.len()).sum()
-    }
-
     /// The only column of a table; any other column as it is.
     fn unwrapped(self, what: &str) -> PyResult<Column> {
         let DataType::Struct(fields) = &self.data_type else { return Ok(self) };
@@ -72,7 +65,7 @@ impl Column {
         let chunks = chunks.collect::<Option<Vec<_>>>().ok_or_else(|| {
             PyTypeError::new_err(format!("{what} is a column of structs; pass one of its fields"))
         })?;
-        Ok(Column { name: field.name().clone(), data_type: field.data_type().clone(), chunks })
+        Ok(Column { data_type: field.data_type().clone(), chunks })
     }
 }
 
@@ -93,13 +86,8 @@ fn of_array(object: &Bound<'_, PyAny>) -> PyResult<Column> {
         // SAFETY: as above.
         unsafe { FFI_ArrowArray::from_raw(at) }
     })?;
-    let field = Field::try_from(&schema).map_err(damaged)?;
     let chunk = imported(array, &schema)?;
-    Ok(Column {
-        name: field.name().clone(),
-        data_type: chunk.data_type().clone(),
-        chunks: vec![chunk],
-    })
+    Ok(Column { data_type: chunk.data_type().clone(), chunks: vec![chunk] })
 }
 
 fn of_stream(object: &Bound<'_, PyAny>) -> PyResult<Column> {
@@ -135,7 +123,7 @@ fn of_stream(object: &Bound<'_, PyAny>) -> PyResult<Column> {
         chunks.push(imported(array, &schema)?);
         object.py().check_signals()?;
     }
-    Ok(Column { name: field.name().clone(), data_type: field.data_type().clone(), chunks })
+    Ok(Column { data_type: field.data_type().clone(), chunks })
 }
 
 /// The structure that a capsule holds, moved out of it.

@@ -1,6 +1,6 @@
 //! A sequence of Python's objects as a column of Arrow.
 //!
-//! The first value that is not null decides: texts and addresses give texts, whole numbers give
+//! The first value that is not null decides: strings and addresses give strings, whole numbers give
 //! 64-bit ones, which a fraction makes doubles, booleans stay.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::pieces::ROWS;
 enum Values {
     /// This number of nulls.
     Nulls(usize),
-    Texts(LargeStringBuilder),
+    Strings(LargeStringBuilder),
     Integers(Int64Builder),
     Floats(Float64Builder),
     Booleans(BooleanBuilder),
@@ -56,7 +56,7 @@ pub(super) fn column(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Column> 
     }
     let chunk = column.finish();
     let data_type = chunk.data_type().clone();
-    Ok(Column { name: String::new(), data_type, chunks: vec![chunk] })
+    Ok(Column { data_type, chunks: vec![chunk] })
 }
 
 enum Fault {
@@ -75,7 +75,7 @@ impl Values {
         if is_null(value) {
             match &mut self {
                 Values::Nulls(count) => *count += 1,
-                Values::Texts(texts) => texts.append_null(),
+                Values::Strings(strings) => strings.append_null(),
                 Values::Integers(integers) => integers.append_null(),
                 Values::Floats(floats) => floats.append_null(),
                 Values::Booleans(booleans) => booleans.append_null(),
@@ -86,10 +86,10 @@ impl Values {
             self = Values::of_type_of(value, count);
         }
         match &mut self {
-            Values::Texts(texts) => match value.cast::<PyString>() {
-                Ok(text) => texts.append_value(text.to_str()?),
+            Values::Strings(strings) => match value.cast::<PyString>() {
+                Ok(text) => strings.append_value(text.to_str()?),
                 // Addresses of `ipaddress`, and whatever else has a text that is one.
-                Err(_) if !is_number(value) => texts.append_value(value.str()?.to_str()?),
+                Err(_) if !is_number(value) => strings.append_value(value.str()?.to_str()?),
                 Err(_) => return Err(Fault::Type),
             },
             Values::Booleans(booleans) => {
@@ -129,16 +129,16 @@ impl Values {
             integers.append_nulls(nulls);
             Values::Integers(integers)
         } else {
-            let mut texts = LargeStringBuilder::new();
-            (0..nulls).for_each(|_| texts.append_null());
-            Values::Texts(texts)
+            let mut strings = LargeStringBuilder::new();
+            (0..nulls).for_each(|_| strings.append_null());
+            Values::Strings(strings)
         }
     }
 
     fn finish(self) -> ArrayRef {
         match self {
             Values::Nulls(count) => Arc::new(NullArray::new(count)),
-            Values::Texts(mut texts) => Arc::new(texts.finish()),
+            Values::Strings(mut strings) => Arc::new(strings.finish()),
             Values::Integers(mut integers) => Arc::new(integers.finish()),
             Values::Floats(mut floats) => Arc::new(floats.finish()),
             Values::Booleans(mut booleans) => Arc::new(booleans.finish()),

@@ -85,7 +85,7 @@ impl Table {
 #[pymethods]
 impl Column {
     fn __len__(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.len()).sum()
+        self.chunks.iter().map(Array::len).sum()
     }
 
     fn __repr__(&self) -> String {
@@ -125,7 +125,7 @@ impl Column {
     /// How many rows have no value.
     #[getter]
     fn null_count(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.logical_null_count()).sum()
+        self.chunks.iter().map(Array::logical_null_count).sum()
     }
 
     /// The values as objects of Python; `None` for null.

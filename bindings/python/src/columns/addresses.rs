@@ -1,6 +1,6 @@
 //! A column's rows as IP addresses.
 //!
-//! Not for looking them up. Texts are read as everywhere in whered ([`whered_ip::text::read`]):
+//! Not for looking them up. Strings are read as everywhere in whered ([`whered_ip::text::read`]):
 //! blanks, brackets, a port or a zone around an address are taken off, and an IPv4-mapped address
 //! is the IPv4 address that it stands for.
 //!
@@ -22,10 +22,10 @@ use whered_ip::text;
 
 use super::{Invalid, Piece};
 use crate::arrow::input::{Column, wrong_type};
-use crate::pieces::ROWS;
+use crate::pieces::{ROWS, check_signals};
 
 /// The types of columns that hold addresses, for messages.
-const ALLOWED: &str = "texts (Utf8, LargeUtf8, Utf8View, also in dictionaries), IPv4 addresses as \
+const ALLOWED: &str = "strings (Utf8, LargeUtf8, Utf8View, also in dictionaries), IPv4 addresses as \
                        UInt32, UInt64 or Int64, and FixedSizeBinary(16)";
 
 /// How many rows are read at once: their answers stay near.
@@ -64,14 +64,14 @@ pub(crate) struct Batch {
 }
 
 enum Chunk {
-    Texts(GenericStringArray<i32>),
-    LargeTexts(GenericStringArray<i64>),
+    Strings(GenericStringArray<i32>),
+    LargeStrings(GenericStringArray<i64>),
     Views(StringViewArray),
     /// The parsed entries, and the entry of each row.
     Dictionary {
         entries: Vec<Option<IpAddr>>,
         keys: Vec<Option<u32>>,
-        texts: ArrayRef,
+        strings: ArrayRef,
     },
     Numbers32(UInt32Array),
     Numbers64(UInt64Array),
@@ -97,7 +97,7 @@ impl Addresses {
         let chunk = |array| Chunk::of(array)?.ok_or_else(refused);
         let chunks: Vec<Chunk> =
             object.py().detach(|| arrays.iter().map(chunk).collect::<PyResult<_>>())?;
-        let lengths = arrays.iter().map(|array| array.len()).collect();
+        let lengths = arrays.iter().map(Array::len).collect();
         Ok(Addresses { chunks, lengths })
     }
 
@@ -182,8 +182,8 @@ impl Chunk {
     /// What a signal's handler raised.
     fn of(array: &ArrayRef) -> PyResult<Option<Chunk>> {
         let chunk = match array.data_type() {
-            DataType::Utf8 => Chunk::Texts(array.as_string().clone()),
-            DataType::LargeUtf8 => Chunk::LargeTexts(array.as_string().clone()),
+            DataType::Utf8 => Chunk::Strings(array.as_string().clone()),
+            DataType::LargeUtf8 => Chunk::LargeStrings(array.as_string().clone()),
             DataType::Utf8View => Chunk::Views(array.as_string_view().clone()),
             DataType::UInt32 => Chunk::Numbers32(array.as_primitive::<UInt32Type>().clone()),
             DataType::UInt64 => Chunk::Numbers64(array.as_primitive::<UInt64Type>().clone()),
@@ -198,9 +198,9 @@ impl Chunk {
 
     fn of_dictionary(array: &ArrayRef) -> PyResult<Option<Chunk>> {
         let dictionary = array.as_any_dictionary();
-        let texts = match Chunk::of(dictionary.values())? {
+        let strings = match Chunk::of(dictionary.values())? {
             None | Some(Chunk::Dictionary { .. }) => return Ok(None),
-            Some(texts) => texts,
+            Some(strings) => strings,
         };
         let count = dictionary.values().len();
         let mut entries = Vec::with_capacity(count);
@@ -209,10 +209,10 @@ impl Chunk {
         for start in (0..count).step_by(BATCH_ROWS) {
             batch.clear();
             if start % ROWS == 0 {
-                Python::attach(|py| py.check_signals())?;
+                check_signals()?;
             }
             let rows = start..(start + BATCH_ROWS).min(count);
-            texts.read(&Piece { chunk: 0, rows, before: 0 }, &mut batch);
+            strings.read(&Piece { chunk: 0, rows, before: 0 }, &mut batch);
             let mut v6 = batch.v6.iter();
             for (kind, v4) in batch.kinds.iter().zip(&batch.v4) {
                 is_null.push(*kind == Kind::Null);
@@ -235,17 +235,17 @@ impl Chunk {
             };
             keys.map(key).collect()
         };
-        Ok(Some(Chunk::Dictionary { entries, keys, texts: dictionary.values().clone() }))
+        Ok(Some(Chunk::Dictionary { entries, keys, strings: dictionary.values().clone() }))
     }
 
     fn read(&self, piece: &Piece, batch: &mut Batch) {
         let rows = piece.rows.clone();
         match self {
-            Chunk::Texts(texts) => read_texts(texts, piece, batch),
-            Chunk::LargeTexts(texts) => read_texts(texts, piece, batch),
-            Chunk::Views(texts) => {
-                each(texts.nulls(), rows, batch, |row, batch| {
-                    batch.push_text(texts.value(row).as_bytes());
+            Chunk::Strings(strings) => read_strings(strings, piece, batch),
+            Chunk::LargeStrings(strings) => read_strings(strings, piece, batch),
+            Chunk::Views(strings) => {
+                each(strings.nulls(), rows, batch, |row, batch| {
+                    batch.push_text(strings.value(row).as_bytes());
                 });
             }
             Chunk::Dictionary { entries, keys, .. } => {
@@ -284,13 +284,13 @@ impl Chunk {
     fn shown(&self, row: usize) -> String {
         let quoted = |text: &str| format!("{text:?}");
         match self {
-            Chunk::Texts(texts) => quoted(texts.value(row)),
-            Chunk::LargeTexts(texts) => quoted(texts.value(row)),
-            Chunk::Views(texts) => quoted(texts.value(row)),
-            Chunk::Dictionary { keys, texts, .. } => match keys.get(row) {
+            Chunk::Strings(strings) => quoted(strings.value(row)),
+            Chunk::LargeStrings(strings) => quoted(strings.value(row)),
+            Chunk::Views(strings) => quoted(strings.value(row)),
+            Chunk::Dictionary { keys, strings, .. } => match keys.get(row) {
                 Some(Some(key)) => {
-                    let texts = Chunk::of(texts).ok().flatten();
-                    texts.map_or_else(String::new, |texts| texts.shown(*key as usize))
+                    let strings = Chunk::of(strings).ok().flatten();
+                    strings.map_or_else(String::new, |strings| strings.shown(*key as usize))
                 }
                 _ => "null".to_owned(),
             },
@@ -302,9 +302,13 @@ impl Chunk {
     }
 }
 
-fn read_texts<O: OffsetSizeTrait>(texts: &GenericStringArray<O>, piece: &Piece, batch: &mut Batch) {
-    each(texts.nulls(), piece.rows.clone(), batch, |row, batch| {
-        batch.push_text(texts.value(row).as_bytes());
+fn read_strings<O: OffsetSizeTrait>(
+    strings: &GenericStringArray<O>,
+    piece: &Piece,
+    batch: &mut Batch,
+) {
+    each(strings.nulls(), piece.rows.clone(), batch, |row, batch| {
+        batch.push_text(strings.value(row).as_bytes());
     });
 }
 

@@ -3,7 +3,7 @@
 //! Not for: what a row means (its users say), addresses (`addresses.rs`), nor Python's objects
 //! (`arrow`).
 //!
-//! Cost: columns of doubles and of texts are read where they lie; other numbers are copied.
+//! Cost: columns of doubles and of strings are read where they lie; other numbers are copied.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,15 +29,15 @@ struct Chunks<T> {
 /// A column of numbers, as doubles.
 pub(crate) struct Numbers(Chunks<Float64Array>);
 
-/// A column of names: texts, or whole numbers, which are taken as they are written.
+/// A column of names: strings, or whole numbers, which are taken as they are written.
 pub(crate) struct Names(Chunks<NameChunk>);
 
 enum NameChunk {
-    /// Of one of the types of texts.
-    Texts(ArrayRef),
-    /// Texts, and which of them each row has.
+    /// Of one of the types of strings.
+    Strings(ArrayRef),
+    /// Strings, and which of them each row has.
     Dictionary {
-        texts: ArrayRef,
+        strings: ArrayRef,
         keys: Vec<usize>,
         array: ArrayRef,
     },
@@ -138,7 +138,7 @@ impl Names {
     ///
     /// `TypeError` for a column of another type.
     pub(crate) fn of_column(column: &Column, what: &str) -> PyResult<Names> {
-        Ok(Names(Chunks::of(column, what, "texts and whole numbers", NameChunk::of)?))
+        Ok(Names(Chunks::of(column, what, "strings and whole numbers", NameChunk::of)?))
     }
 
     /// The number of rows.
@@ -172,19 +172,19 @@ impl NameChunk {
     fn of(array: &ArrayRef) -> Option<NameChunk> {
         match array.data_type() {
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
-                Some(NameChunk::Texts(Arc::clone(array)))
+                Some(NameChunk::Strings(Arc::clone(array)))
             }
             DataType::Dictionary(_, values) if !matches!(**values, DataType::Dictionary(..)) => {
                 let dictionary = array.as_any_dictionary();
-                let texts = Arc::clone(dictionary.values());
-                let NameChunk::Texts(texts) = NameChunk::of(&texts)? else { return None };
+                let strings = Arc::clone(dictionary.values());
+                let NameChunk::Strings(strings) = NameChunk::of(&strings)? else { return None };
                 // The keys of an empty dictionary are all null, and mean nothing.
-                let keys = if texts.is_empty() {
+                let keys = if strings.is_empty() {
                     vec![0; array.len()]
                 } else {
                     dictionary.normalized_keys()
                 };
-                Some(NameChunk::Dictionary { texts, keys, array: Arc::clone(array) })
+                Some(NameChunk::Dictionary { strings, keys, array: Arc::clone(array) })
             }
             DataType::Null => Some(NameChunk::Nulls),
             DataType::UInt8 => Some(NameChunk::Unsigned(widened::<UInt8Type, _>(array))),
@@ -201,9 +201,9 @@ impl NameChunk {
 
     fn is_null(&self, row: usize) -> bool {
         match self {
-            NameChunk::Texts(texts) => texts.is_null(row),
-            NameChunk::Dictionary { texts, keys, array } => {
-                array.is_null(row) || keys.get(row).is_none_or(|key| texts.is_null(*key))
+            NameChunk::Strings(strings) => strings.is_null(row),
+            NameChunk::Dictionary { strings, keys, array } => {
+                array.is_null(row) || keys.get(row).is_none_or(|key| strings.is_null(*key))
             }
             NameChunk::Signed(numbers) => numbers.is_null(row),
             NameChunk::Unsigned(numbers) => numbers.is_null(row),
@@ -213,18 +213,18 @@ impl NameChunk {
 
     fn for_each(&self, rows: Range<usize>, take: &mut impl FnMut(Option<&str>)) {
         match self {
-            NameChunk::Texts(texts) => match texts.data_type() {
-                DataType::Utf8 => each(texts.as_string::<i32>(), rows, take),
-                DataType::LargeUtf8 => each(texts.as_string::<i64>(), rows, take),
-                _ => each(texts.as_string_view(), rows, take),
+            NameChunk::Strings(strings) => match strings.data_type() {
+                DataType::Utf8 => each(strings.as_string::<i32>(), rows, take),
+                DataType::LargeUtf8 => each(strings.as_string::<i64>(), rows, take),
+                _ => each(strings.as_string_view(), rows, take),
             },
-            NameChunk::Dictionary { texts, keys, .. } => {
-                let texts = NameChunk::Texts(Arc::clone(texts));
+            NameChunk::Dictionary { strings, keys, .. } => {
+                let strings = NameChunk::Strings(Arc::clone(strings));
                 for row in rows {
                     if self.is_null(row) {
                         take(None);
                     } else {
-                        texts.for_each(keys[row]..keys[row] + 1, take);
+                        strings.for_each(keys[row]..keys[row] + 1, take);
                     }
                 }
             }
@@ -236,11 +236,11 @@ impl NameChunk {
 }
 
 fn each<'a, A: ArrayAccessor<Item = &'a str>>(
-    texts: A,
+    strings: A,
     rows: Range<usize>,
     take: &mut impl FnMut(Option<&str>),
 ) {
-    rows.for_each(|row| take(texts.is_valid(row).then(|| texts.value(row))));
+    rows.for_each(|row| take(strings.is_valid(row).then(|| strings.value(row))));
 }
 
 /// Whole numbers as they are written.

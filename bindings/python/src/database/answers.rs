@@ -19,7 +19,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 
-use super::values::{Codes, Numbers, Texts, Values};
+use super::values::{Codes, Numbers, Strings, Values};
 use crate::pieces::ROWS;
 use crate::strings::Layout;
 
@@ -28,8 +28,8 @@ pub(crate) type Fill<'a> = Box<dyn FnOnce(&[u32]) + Send + 'a>;
 
 /// The buffers of one chunk of a column of answers.
 pub(crate) enum Buffers<'v> {
-    Views(&'v Texts, Vec<u128>, Vec<u64>),
-    Codes(&'v Texts, Layout, Vec<u32>),
+    Views(&'v Strings, Vec<u128>, Vec<u64>),
+    Codes(&'v Strings, Layout, Vec<u32>),
     Unsigned32(&'v Numbers<u32>, Vec<u32>, Vec<u64>),
     Unsigned64(&'v Numbers<u64>, Vec<u64>, Vec<u64>),
     Signed64(&'v Numbers<i64>, Vec<i64>, Vec<u64>),
@@ -43,10 +43,10 @@ impl<'v> Buffers<'v> {
     pub(crate) fn new(values: &'v Values, layout: Layout, rows: usize) -> Buffers<'v> {
         let bits = || vec![0; rows.div_ceil(64)];
         match values {
-            Values::Texts(texts) if layout == Layout::View => {
-                Buffers::Views(texts, vec![0; rows], bits())
+            Values::Strings(strings) if layout == Layout::View => {
+                Buffers::Views(strings, vec![0; rows], bits())
             }
-            Values::Texts(texts) => Buffers::Codes(texts, layout, vec![0; rows]),
+            Values::Strings(strings) => Buffers::Codes(strings, layout, vec![0; rows]),
             Values::Unsigned32(numbers) => Buffers::Unsigned32(numbers, vec![0; rows], bits()),
             Values::Unsigned64(numbers) => Buffers::Unsigned64(numbers, vec![0; rows], bits()),
             Values::Signed64(numbers) => Buffers::Signed64(numbers, vec![0; rows], bits()),
@@ -59,8 +59,8 @@ impl<'v> Buffers<'v> {
     /// What fills each piece, in order.
     pub(crate) fn fills(&mut self) -> Vec<Fill<'_>> {
         match self {
-            Buffers::Views(texts, views, bits) => string_fills(texts, views, bits),
-            Buffers::Codes(texts, _, codes) => code_fills(&texts.codes, codes),
+            Buffers::Views(strings, views, bits) => string_fills(strings, views, bits),
+            Buffers::Codes(strings, _, codes) => code_fills(&strings.codes, codes),
             Buffers::Unsigned32(numbers, values, bits) => number_fills(numbers, values, bits),
             Buffers::Unsigned64(numbers, values, bits) => number_fills(numbers, values, bits),
             Buffers::Signed64(numbers, values, bits) => number_fills(numbers, values, bits),
@@ -77,20 +77,20 @@ impl<'v> Buffers<'v> {
     /// `OverflowError` for more text than 32-bit offsets count.
     pub(crate) fn finish(self) -> PyResult<ArrayRef> {
         Ok(match self {
-            Buffers::Views(texts, views, bits) => {
+            Buffers::Views(strings, views, bits) => {
                 let nulls = nulls(bits, views.len());
                 let array = StringViewArray::try_new(
                     ScalarBuffer::from(views),
-                    vec![texts.bytes.clone()],
+                    vec![strings.bytes.clone()],
                     nulls,
                 );
                 Arc::new(array.map_err(|error| PyValueError::new_err(error.to_string()))?)
             }
-            Buffers::Codes(texts, Layout::Dictionary, codes) => dictionary(texts, codes)?,
-            Buffers::Codes(texts, Layout::LargeUtf8, codes) => {
-                Arc::new(spelled::<i64>(texts, &codes)?)
+            Buffers::Codes(strings, Layout::Dictionary, codes) => dictionary(strings, codes)?,
+            Buffers::Codes(strings, Layout::LargeUtf8, codes) => {
+                Arc::new(spelled::<i64>(strings, &codes)?)
             }
-            Buffers::Codes(texts, _, codes) => Arc::new(spelled::<i32>(texts, &codes)?),
+            Buffers::Codes(strings, _, codes) => Arc::new(spelled::<i32>(strings, &codes)?),
             Buffers::Unsigned32(_, values, bits) => primitive::<UInt32Type>(values, bits),
             Buffers::Unsigned64(_, values, bits) => primitive::<UInt64Type>(values, bits),
             Buffers::Signed64(_, values, bits) => primitive::<Int64Type>(values, bits),
@@ -104,7 +104,11 @@ impl<'v> Buffers<'v> {
     }
 }
 
-fn string_fills<'a>(texts: &'a Texts, views: &'a mut [u128], bits: &'a mut [u64]) -> Vec<Fill<'a>> {
+fn string_fills<'a>(
+    strings: &'a Strings,
+    views: &'a mut [u128],
+    bits: &'a mut [u64],
+) -> Vec<Fill<'a>> {
     fn fill<C: Copy + Into<u32>>(
         codes: &[C],
         known: &[u128],
@@ -125,10 +129,10 @@ fn string_fills<'a>(texts: &'a Texts, views: &'a mut [u128], bits: &'a mut [u64]
     }
     let pieces = views.chunks_mut(ROWS).zip(bits.chunks_mut(ROWS / 64));
     let fills = pieces.map(|(views, bits)| -> Fill<'a> {
-        Box::new(move |rows| match &texts.codes {
-            Codes::U8(codes) => fill(codes, &texts.views, rows, views, bits),
-            Codes::U16(codes) => fill(codes, &texts.views, rows, views, bits),
-            Codes::U32(codes) => fill(codes, &texts.views, rows, views, bits),
+        Box::new(move |rows| match &strings.codes {
+            Codes::U8(codes) => fill(codes, &strings.views, rows, views, bits),
+            Codes::U16(codes) => fill(codes, &strings.views, rows, views, bits),
+            Codes::U32(codes) => fill(codes, &strings.views, rows, views, bits),
         })
     });
     fills.collect()
@@ -186,20 +190,23 @@ fn no_code(codes: &[u32]) -> Option<NullBuffer> {
 }
 
 /// ForEach text once, and a key for each row.
-fn dictionary(texts: &Texts, codes: Vec<u32>) -> PyResult<ArrayRef> {
+fn dictionary(strings: &Strings, codes: Vec<u32>) -> PyResult<ArrayRef> {
     let nulls = no_code(&codes);
     let keys: Vec<i32> = codes.iter().map(|code| code.saturating_sub(1) as i32).collect();
-    let ends: Vec<i32> = texts.ends.iter().map(|end| *end as i32).collect();
+    let ends: Vec<i32> = strings.ends.iter().map(|end| *end as i32).collect();
     let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
     let invalid = |error: arrow_schema::ArrowError| PyValueError::new_err(error.to_string());
-    let values = StringArray::try_new(offsets, texts.bytes.clone(), None).map_err(invalid)?;
+    let values = StringArray::try_new(offsets, strings.bytes.clone(), None).map_err(invalid)?;
     let keys = Int32Array::new(ScalarBuffer::from(keys), nulls);
     Ok(Arc::new(DictionaryArray::try_new(keys, Arc::new(values)).map_err(invalid)?))
 }
 
 /// The text of each row, written out.
-fn spelled<O: OffsetSizeTrait>(texts: &Texts, codes: &[u32]) -> PyResult<GenericStringArray<O>> {
-    let text = |code: &u32| texts.text(*code).unwrap_or_default();
+fn spelled<O: OffsetSizeTrait>(
+    strings: &Strings,
+    codes: &[u32],
+) -> PyResult<GenericStringArray<O>> {
+    let text = |code: &u32| strings.text(*code).unwrap_or_default();
     let bytes: usize = codes.iter().map(|code| text(code).len()).sum();
     let fits = O::from_usize(bytes);
     if fits.is_none() {
@@ -221,11 +228,11 @@ fn spelled<O: OffsetSizeTrait>(texts: &Texts, codes: &[u32]) -> PyResult<Generic
 fn too_much_text(bytes: usize) -> PyErr {
     PyOverflowError::new_err(format!(
         "a column of \"utf8\" holds 2 GiB of text, and the answers have {bytes} bytes: ask for \
-         texts=\"utf8_view\", \"large_utf8\" or \"dictionary\""
+         strings=\"utf8_view\", \"large_utf8\" or \"dictionary\""
     ))
 }
 
-/// The texts of a piece that are made for each row: networks.
+/// The strings of a piece that are made for each row: networks.
 #[derive(Default)]
 pub(crate) struct RowStrings {
     pub(crate) bytes: Vec<u8>,
@@ -233,7 +240,7 @@ pub(crate) struct RowStrings {
     pub(crate) ends: Vec<Option<usize>>,
 }
 
-/// One chunk of written texts, from its pieces in order.
+/// One chunk of written strings, from its pieces in order.
 ///
 /// # Errors
 ///

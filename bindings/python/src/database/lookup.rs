@@ -181,7 +181,7 @@ fn refuse_uncovered(version: &Version, batch: &Batch, piece: &Piece) -> PyResult
     }
 }
 
-/// The networks of a batch as texts; none for what is no address or of a family that the database
+/// The networks of a batch as strings; none for what is no address or of a family that the database
 /// does not have.
 fn write_networks(version: &Version, batch: &Batch, found: &[Found], networks: &mut RowStrings) {
     let mut v6 = batch.v6.iter();

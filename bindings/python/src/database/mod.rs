@@ -130,7 +130,7 @@ impl Database {
     /// One field of an address's record; `None` if there is no record or it has no such field.
     ///
     /// Fields that the database was opened with are a few memory accesses away; others are read
-    /// out of the record. Maps and arrays are texts in JSON where they were opened as fields, as
+    /// out of the record. Maps and arrays are strings in JSON where they were opened as fields, as
     /// in columns; elsewhere they are dicts and lists.
     ///
     /// Raises as `get`, and `ValueError` for a path that is none.
@@ -156,13 +156,13 @@ impl Database {
 
     /// Looks up a column of addresses.
     ///
-    /// `column` holds texts (`utf8`, `large_utf8`, `utf8_view`, also in dictionaries), IPv4
+    /// `column` holds strings (`utf8`, `large_utf8`, `utf8_view`, also in dictionaries), IPv4
     /// addresses as `uint32`, or addresses of 16 bytes, and comes from Arrow, polars, pandas or
     /// DuckDB; or it is a list. With one field as `fields` the answer is a `Column`, with a list
     /// a `Table`; without, a table of the fields that the database was opened with. `network`
     /// adds a column with the network of each answer.
     ///
-    /// `texts` is the layout of texts in the answer: `"utf8_view"`, `"utf8"`, `"large_utf8"` or
+    /// `strings` is the layout of strings in the answer: `"utf8_view"`, `"utf8"`, `"large_utf8"` or
     /// `"dictionary"`. `invalid` says what becomes of a row that is no address, or of a family
     /// that the database does not have: `"null"`, or `"raise"`. Null, `None` and NaN have no
     /// answer in either case. `threads` work on pieces of the column while Python's lock is free.
@@ -176,7 +176,7 @@ impl Database {
     /// >>> database.lookup(["192.0.2.7", None, "nonsense"], "country.iso_code").to_pylist()
     /// ['DE', None, None]
     #[pyo3(signature = (
-        column, fields=None, *, network=false, texts="utf8_view", invalid="null", threads=1
+        column, fields=None, *, network=false, strings="utf8_view", invalid="null", threads=1
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are the keywords of a function in Python")]
     fn lookup<'py>(
@@ -185,11 +185,11 @@ impl Database {
         column: &Bound<'py, PyAny>,
         fields: Option<Fields>,
         network: bool,
-        texts: &str,
+        strings: &str,
         invalid: &str,
         threads: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let layout = Layout::of_name(texts)?;
+        let layout = Layout::of_name(strings)?;
         let invalid = Invalid::of_name(invalid)?;
         let version = self.version();
         let (is_one, names) = match fields {

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use whered_mmdb::{Metadata, Value};
 
-/// A decoded value: dicts, lists, texts, numbers, booleans and bytes.
+/// A decoded value: dicts, lists, strings, numbers, booleans and bytes.
 pub(crate) fn of_value(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
     let object = match value {
         Value::Map(entries) => {

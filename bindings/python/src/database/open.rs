@@ -85,7 +85,13 @@ pub(crate) struct OpenDatabase {
     pub(crate) database: Database,
     pub(crate) index: DatabaseIndex,
     pub(crate) stamp: Stamp,
-    mapped: Vec<Arc<MappedFile>>,
+    mapped: Option<MappedFiles>,
+}
+
+/// The mapped files of a database.
+struct MappedFiles {
+    database: Arc<MappedFile>,
+    index: Arc<MappedFile>,
 }
 
 impl OpenDatabase {
@@ -118,7 +124,7 @@ impl OpenDatabase {
         let options = IndexOptions { form: IndexForm::Compact, fields: Vec::<FieldPath>::new() };
         let index = DatabaseIndex::build(&database, &options);
         let index = index.map_err(|error| in_file(path, &error))?;
-        Ok(OpenDatabase { database, index, stamp, mapped: Vec::new() })
+        Ok(OpenDatabase { database, index, stamp, mapped: None })
     }
 
     fn mapped(path: &Path, index_path: &Path) -> PyResult<OpenDatabase> {
@@ -130,12 +136,17 @@ impl OpenDatabase {
             Arc::new(MappedFileBytes(Arc::clone(&index_bytes)));
         let index = DatabaseIndex::from_bytes(shared, &database);
         let index = index.map_err(|error| in_file(index_path, &error))?;
-        Ok(OpenDatabase { database, index, stamp, mapped: vec![bytes, index_bytes] })
+        Ok(OpenDatabase {
+            database,
+            index,
+            stamp,
+            mapped: Some(MappedFiles { database: bytes, index: index_bytes }),
+        })
     }
 
     /// Whether database and index are mapped files.
     pub(crate) fn is_mapped(&self) -> bool {
-        !self.mapped.is_empty()
+        self.mapped.is_some()
     }
 
     /// Makes sure that the mapped files have not been cut: reading behind their end would kill
@@ -146,7 +157,16 @@ impl OpenDatabase {
     /// `InvalidDatabaseError` that names the file.
     #[inline]
     pub(crate) fn check(&self) -> PyResult<()> {
-        self.mapped.iter().try_for_each(|mapped| mapped.check())
+        match &self.mapped {
+            None => Ok(()),
+            Some(mapped) => mapped.database.check().and_then(|()| mapped.index.check()),
+        }
+    }
+
+    /// [`check`](Self::check) for what reads the index alone.
+    #[inline]
+    pub(crate) fn check_index(&self) -> PyResult<()> {
+        self.mapped.as_ref().map_or(Ok(()), |mapped| mapped.index.check())
     }
 }
 

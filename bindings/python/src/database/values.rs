@@ -1,14 +1,14 @@
 //! The values of one field for all records, laid out for columns of answers.
 //!
 //! ```text
-//! texts    rows: code | code | ...   one a record, as narrow as they can be; 0 is "no value"
+//! strings    rows: code | code | ...   one a record, as narrow as they can be; 0 is "no value"
 //!          codes: text | text | ...  each text once; as views, for `utf8_view`
 //! numbers  rows: value | value | ...  and a bit for each that is there
 //! ```
 //!
 //! The type is that which all values of the field fit: unsigned of 32 or 64 bits, signed, float,
 //! boolean, or text; numbers of several types become 64-bit ones, then doubles. Maps, arrays and
-//! what has no type in common with the rest become texts: JSON, or as values are printed.
+//! what has no type in common with the rest become strings: JSON, or as values are printed.
 //!
 //! Cost: one pass over all records; 1 to 8 bytes a record, and each text once.
 
@@ -21,7 +21,7 @@ use whered_mmdb::{Cell, Database, DatabaseIndex, FieldPath, MmdbError, Value};
 
 /// The values of a field by the index's rows. Row 0, "no record", has none.
 pub(crate) enum Values {
-    Texts(Texts),
+    Strings(Strings),
     Unsigned32(Numbers<u32>),
     Unsigned64(Numbers<u64>),
     Signed64(Numbers<i64>),
@@ -38,14 +38,14 @@ pub(crate) struct Numbers<T> {
     pub(crate) is_set: Vec<u64>,
 }
 
-/// Texts by rows.
-pub(crate) struct Texts {
+/// Strings by rows.
+pub(crate) struct Strings {
     pub(crate) codes: Codes,
-    /// The texts by codes as views, an empty one for code 0.
+    /// The strings by codes as views, an empty one for code 0.
     pub(crate) views: Vec<u128>,
     /// Where each text ends in `bytes`, by codes; that of code 0 is 0.
     pub(crate) ends: Vec<u32>,
-    /// All texts one behind the other.
+    /// All strings one behind the other.
     pub(crate) bytes: Buffer,
 }
 
@@ -88,7 +88,7 @@ impl Values {
     ///
     /// # Errors
     ///
-    /// A record that is damaged; a field whose texts together have 4 GiB.
+    /// A record that is damaged; a field whose strings together have 4 GiB.
     pub(crate) fn of_field(
         database: &Database,
         index: &DatabaseIndex,
@@ -136,7 +136,7 @@ impl Values {
             })?),
             Kind::Float64 => Values::Float64(numbers(rows, &each, Value::as_f64)?),
             Kind::Text => {
-                let mut builder = TextsBuilder::new(rows);
+                let mut builder = StringsBuilder::new(rows);
                 let mut text = Vec::new();
                 each(&mut |row, value| match value {
                     Value::String(known) => builder.set(row, known.as_bytes()),
@@ -146,7 +146,7 @@ impl Values {
                         builder.set(row, &text);
                     }
                 })?;
-                Values::Texts(builder.finish()?)
+                Values::Strings(builder.finish()?)
             }
         };
         Ok(Some(values))
@@ -174,16 +174,16 @@ impl Values {
         }
         let values = match kind {
             Kind::Text => {
-                let mut builder = TextsBuilder::new(rows);
+                let mut builder = StringsBuilder::new(rows);
                 for row in 1..rows {
                     match cell(row) {
                         Cell::Absent => {}
                         Cell::Text(text) => builder.set(row, text),
-                        // Numbers among texts are printed as the database prints them.
+                        // Numbers among strings are printed as the database prints them.
                         _ => return Ok(None),
                     }
                 }
-                Values::Texts(builder.finish()?)
+                Values::Strings(builder.finish()?)
             }
             Kind::Unsigned32 => {
                 Values::Unsigned32(Numbers::of_cells(rows, |row| match cell(row) {
@@ -212,10 +212,10 @@ impl Values {
         Ok(Some(values))
     }
 
-    /// The type of a column of these values, texts aside.
+    /// The type of a column of these values, strings aside.
     pub(crate) fn number_type(&self) -> Option<DataType> {
         match self {
-            Values::Texts(_) => None,
+            Values::Strings(_) => None,
             Values::Unsigned32(_) => Some(DataType::UInt32),
             Values::Unsigned64(_) => Some(DataType::UInt64),
             Values::Signed64(_) => Some(DataType::Int64),
@@ -243,7 +243,7 @@ impl Values {
             }
         }
         match self {
-            Values::Texts(texts) => match texts.text(texts.codes.get(row)) {
+            Values::Strings(strings) => match strings.text(strings.codes.get(row)) {
                 Some(text) => Ok(text.into_pyobject(py)?.into_any().unbind()),
                 None => Ok(py.None()),
             },
@@ -304,7 +304,7 @@ impl Codes {
     }
 }
 
-impl Texts {
+impl Strings {
     /// The text of a code; `None` for code 0.
     pub(crate) fn text(&self, code: u32) -> Option<&str> {
         if code == 0 {
@@ -383,17 +383,17 @@ fn numbers<T: Copy + Default>(
     Ok(numbers)
 }
 
-/// Collects the texts of rows, each text once.
-struct TextsBuilder {
+/// Collects the strings of rows, each text once.
+struct StringsBuilder {
     codes: Vec<u32>,
     known: HashMap<Box<[u8]>, u32>,
     ends: Vec<usize>,
     bytes: Vec<u8>,
 }
 
-impl TextsBuilder {
-    fn new(rows: usize) -> TextsBuilder {
-        TextsBuilder {
+impl StringsBuilder {
+    fn new(rows: usize) -> StringsBuilder {
+        StringsBuilder {
             codes: vec![0; rows],
             known: HashMap::new(),
             ends: vec![0],
@@ -417,9 +417,9 @@ impl TextsBuilder {
         }
     }
 
-    fn finish(self) -> Result<Texts, Fault> {
+    fn finish(self) -> Result<Strings, Fault> {
         let is_text = std::str::from_utf8(&self.bytes)
-            .is_ok_and(|texts| self.ends.iter().all(|end| texts.is_char_boundary(*end)));
+            .is_ok_and(|strings| self.ends.iter().all(|end| strings.is_char_boundary(*end)));
         if !is_text {
             return Err(Fault::NoText);
         }
@@ -445,6 +445,6 @@ impl TextsBuilder {
             Codes::U32(self.codes)
         };
         let ends = self.ends.iter().map(|end| *end as u32).collect();
-        Ok(Texts { codes, views, ends, bytes: Buffer::from_vec(self.bytes) })
+        Ok(Strings { codes, views, ends, bytes: Buffer::from_vec(self.bytes) })
     }
 }

@@ -14,7 +14,7 @@ use whered_mmdb::{FieldPath, Found};
 
 use super::objects;
 use super::open::{IndexChoice, OpenDatabase, in_file};
-use super::values::{Fault, Texts, Values};
+use super::values::{Fault, Strings, Values};
 use crate::error::{InvalidDatabaseError, of_database};
 use crate::record::{self, Caches};
 
@@ -46,7 +46,7 @@ pub(crate) struct Version {
 pub(crate) struct Field {
     pub(crate) name: String,
     pub(crate) values: Values,
-    /// The texts as objects of Python by their codes, each made when it is first asked for.
+    /// The strings as objects of Python by their codes, each made when it is first asked for.
     objects: Vec<OnceLock<Py<PyAny>>>,
 }
 
@@ -93,12 +93,13 @@ impl Version {
     /// `InvalidDatabaseError` for a mapped file that was cut.
     #[inline]
     pub(crate) fn find(&self, address: IpAddr) -> PyResult<Found> {
-        self.opened.check()?;
+        self.opened.check_index()?;
         let found = match address {
             IpAddr::V4(address) => self.opened.index.lookup4(address.to_bits()),
             IpAddr::V6(address) => self.find6(address.to_bits()),
         };
         if !found.is_record() && !self.covers(address.is_ipv4()) {
+            self.opened.check()?;
             return Err(of_database(&self.opened.database.uncovered(address)));
         }
         Ok(found)
@@ -128,6 +129,7 @@ impl Version {
     ///
     /// As [`record::to_object`].
     pub(crate) fn record(&self, py: Python<'_>, found: Found) -> PyResult<Py<PyAny>> {
+        self.opened.check()?;
         match self.opened.index.record(found) {
             Some(id) => record::to_object(py, &self.opened.database, id, &self.caches),
             None => Ok(py.None()),
@@ -143,6 +145,7 @@ impl Version {
         if let Some(field) = self.fields.read().unwrap_or_else(PoisonError::into_inner).get(name) {
             return field.object(py, found.row);
         }
+        self.opened.check()?;
         let path = path_of(name)?;
         let Some(record) = self.opened.index.record(found) else { return Ok(py.None()) };
         let value = self.opened.database.field(record, &path);
@@ -224,11 +227,11 @@ impl Version {
         let OpenDatabase { database, index, .. } = &self.opened;
         let values = Values::of_field(database, index, &path).map_err(|fault| match fault {
             Fault::Record(error) => in_file(&self.path, &error),
-            Fault::TooLarge => {
-                PyOverflowError::new_err(format!("{name}: its texts together have 2 GiB and more"))
-            }
+            Fault::TooLarge => PyOverflowError::new_err(format!(
+                "{name}: its strings together have 2 GiB and more"
+            )),
             Fault::NoText => InvalidDatabaseError::new_err(format!(
-                "{}: its index holds texts that are no UTF-8",
+                "{}: its index holds strings that are no UTF-8",
                 self.path.display()
             )),
         })?;
@@ -238,7 +241,7 @@ impl Version {
                 self.path.display()
             )));
         };
-        let count = if let Values::Texts(texts) = &values { texts.count() } else { 0 };
+        let count = if let Values::Strings(strings) = &values { strings.count() } else { 0 };
         let objects = (0..count).map(|_| OnceLock::new()).collect();
         Ok(Field { name: name.to_owned(), values, objects })
     }
@@ -247,22 +250,22 @@ impl Version {
 impl Field {
     #[inline]
     fn object(&self, py: Python<'_>, row: u32) -> PyResult<Py<PyAny>> {
-        let Values::Texts(texts) = &self.values else { return self.values.object(py, row) };
-        let code = texts.codes.get(row);
+        let Values::Strings(strings) = &self.values else { return self.values.object(py, row) };
+        let code = strings.codes.get(row);
         let Some(known) = self.objects.get(code as usize).filter(|_| code != 0) else {
             return Ok(py.None());
         };
         if let Some(object) = known.get() {
             return Ok(object.clone_ref(py));
         }
-        let object = text_object(py, texts, code)?;
+        let object = text_object(py, strings, code)?;
         Ok(known.get_or_init(|| object).clone_ref(py))
     }
 }
 
 #[cold]
-fn text_object(py: Python<'_>, texts: &Texts, code: u32) -> PyResult<Py<PyAny>> {
-    let text = texts.text(code).unwrap_or_default();
+fn text_object(py: Python<'_>, strings: &Strings, code: u32) -> PyResult<Py<PyAny>> {
+    let text = strings.text(code).unwrap_or_default();
     Ok(text.into_pyobject(py)?.into_any().unbind())
 }
 

@@ -130,7 +130,7 @@ pub(super) struct Request {
     /// How far they may be.
     pub(super) radius_meters: f64,
     /// The type of the members.
-    pub(super) texts: Layout,
+    pub(super) strings: Layout,
     /// What becomes of a row that is no place.
     pub(super) invalid: Invalid,
     /// How many threads work.
@@ -247,7 +247,7 @@ fn gathered(
     let members = StringViewArray::try_new(out_views.into(), buffers, nulls.clone());
     Ok(Answer {
         counts: hits.iter().map(|hit| hit.end - hit.start).collect(),
-        members: request.texts.of_views(members.map_err(of_arrow)?)?,
+        members: request.strings.of_views(members.map_err(of_arrow)?)?,
         distances: Arc::new(Float64Array::new(out_distances.into(), nulls)),
     })
 }
@@ -269,7 +269,7 @@ fn table(blocks: &[Range<usize>], answers: Vec<Answer>, request: &Request) -> Ta
     }
     let (members, distances) =
         answers.into_iter().map(|answer| (answer.members, answer.distances)).unzip();
-    columns.push(Column::new("member", request.texts.data_type(), members));
+    columns.push(Column::new("member", request.strings.data_type(), members));
     columns.push(Column::new("distance_meters", DataType::Float64, distances));
     Table::new(columns)
 }

@@ -161,7 +161,7 @@ impl Points {
 
     /// Adds points from columns of one length; a member that is there already moves.
     ///
-    /// `members` are texts, or whole numbers, which count as they are written: 7 is "7". Of a
+    /// `members` are strings, or whole numbers, which count as they are written: 7 is "7". Of a
     /// member in several rows the last row counts. Returns how many members are new.
     ///
     /// `threads` is how many threads add. Cost: some 0.3 µs a row.
@@ -258,7 +258,7 @@ impl Points {
     /// >>> table["member"].to_pylist(), [round(meters) for meters in table["distance_meters"]]
     /// (['a'], [7149])
     #[pyo3(signature = (
-        longitude, latitude, *, radius_meters=None, count=None, texts="utf8_view"
+        longitude, latitude, *, radius_meters=None, count=None, strings="utf8_view"
     ))]
     fn near(
         &self,
@@ -267,17 +267,17 @@ impl Points {
         latitude: f64,
         radius_meters: Option<f64>,
         count: Option<i64>,
-        texts: &str,
+        strings: &str,
     ) -> PyResult<Table> {
         let center = coordinates::geographic(longitude, latitude)?;
-        let texts = Layout::of_name(texts)?;
+        let strings = Layout::of_name(strings)?;
         if radius_meters.is_none() && count.is_none() {
             return Err(PyValueError::new_err("near takes radius_meters, count, or both"));
         }
         let count = count.map(checked_count).transpose()?;
         let search = search::nearest_first(center, checked_radius(radius_meters)?, count);
         let tree = py.detach(|| self.frozen());
-        search::run(py, &tree, &search, &search::NEAR, texts)
+        search::run(py, &tree, &search, &search::NEAR, strings)
     }
 
     /// All points inside a shape: a table of `member`, `longitude` and `latitude`, for a circle
@@ -303,32 +303,32 @@ impl Points {
     /// ['b']
     /// >>> points.within(circle=(8.0, 50.0, 1_000)).names
     /// ['member', 'distance_meters', 'longitude', 'latitude']
-    #[pyo3(signature = (*, r#box=None, polygon=None, circle=None, texts="utf8_view"))]
+    #[pyo3(signature = (*, r#box=None, polygon=None, circle=None, strings="utf8_view"))]
     fn within(
         &self,
         py: Python<'_>,
         r#box: Option<(f64, f64, f64, f64)>,
         polygon: Option<&Bound<'_, PyAny>>,
         circle: Option<(f64, f64, f64)>,
-        texts: &str,
+        strings: &str,
     ) -> PyResult<Table> {
-        let texts = Layout::of_name(texts)?;
+        let strings = Layout::of_name(strings)?;
         match (r#box, polygon, circle) {
             (Some(sides), None, None) => {
                 let area = search::Area::of_sides(sides)?;
                 let tree = py.detach(|| self.frozen());
-                search::run_box(py, &tree, &area, texts)
+                search::run_box(py, &tree, &area, strings)
             }
             (None, Some(corners), None) => {
                 let search = search::of_polygon(search::corners(corners)?)?;
                 let tree = py.detach(|| self.frozen());
-                search::run(py, &tree, &search, &search::WITHIN, texts)
+                search::run(py, &tree, &search, &search::WITHIN, strings)
             }
             (None, None, Some((longitude, latitude, radius))) => {
                 let center = coordinates::geographic(longitude, latitude)?;
                 let search = search::of_circle(center, checked_radius(Some(radius))?);
                 let tree = py.detach(|| self.frozen());
-                search::run(py, &tree, &search, &search::NEAR, texts)
+                search::run(py, &tree, &search, &search::NEAR, strings)
             }
             _ => Err(PyValueError::new_err("within takes one of box, polygon and circle")),
         }
@@ -343,7 +343,7 @@ impl Points {
     ///
     /// A null gives null. NaN and numbers beyond the limits give null with `invalid="null"`, and
     /// with `invalid="raise"` a `ValueError` that names the row. Of points at the same distance any
-    /// is given. `texts` is the Arrow type of `member`: "utf8_view", "utf8", "large_utf8" or
+    /// is given. `strings` is the Arrow type of `member`: "utf8_view", "utf8", "large_utf8" or
     /// "dictionary".
     ///
     /// Raises `ValueError` for columns of different lengths, a count below 1 and a radius below 0.
@@ -359,7 +359,7 @@ impl Points {
     /// >>> points.nearest([13.0], [38.0], count=2).to_pydict()["rank"]
     /// [1, 2]
     #[pyo3(signature = (
-        longitude, latitude, *, count=1, radius_meters=None, texts="utf8_view", invalid="null",
+        longitude, latitude, *, count=1, radius_meters=None, strings="utf8_view", invalid="null",
         threads=1
     ))]
     #[allow(clippy::too_many_arguments, reason = "they are Python's keywords")]
@@ -370,14 +370,14 @@ impl Points {
         latitude: &Bound<'_, PyAny>,
         count: i64,
         radius_meters: Option<f64>,
-        texts: &str,
+        strings: &str,
         invalid: &str,
         threads: usize,
     ) -> PyResult<Table> {
         let request = join::Request {
             count: checked_count(count)?,
             radius_meters: checked_radius(radius_meters)?,
-            texts: Layout::of_name(texts)?,
+            strings: Layout::of_name(strings)?,
             invalid: Invalid::of_name(invalid)?,
             threads,
         };

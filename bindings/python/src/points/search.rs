@@ -151,16 +151,21 @@ pub(super) fn run(
     tree: &Tree,
     search: &Search,
     columns: &Columns,
-    texts: Layout,
+    strings: Layout,
 ) -> PyResult<Table> {
-    let mut answer = Answer::new(columns, texts);
+    let mut answer = Answer::new(columns, strings);
     answer.take(py, tree, search, |_| true)?;
     answer.table()
 }
 
 /// The table of what is in a box.
-pub(super) fn run_box(py: Python<'_>, tree: &Tree, area: &Area, texts: Layout) -> PyResult<Table> {
-    let mut answer = Answer::new(&WITHIN, texts);
+pub(super) fn run_box(
+    py: Python<'_>,
+    tree: &Tree,
+    area: &Area,
+    strings: Layout,
+) -> PyResult<Table> {
+    let mut answer = Answer::new(&WITHIN, strings);
     for search in area.searches() {
         answer.take(py, tree, &search, |hit| area.contains(hit.place()))?;
     }
@@ -170,7 +175,7 @@ pub(super) fn run_box(py: Python<'_>, tree: &Tree, area: &Area, texts: Layout) -
 /// Chunks of hits so far.
 struct Answer {
     has_distance: bool,
-    texts: Layout,
+    strings: Layout,
     members: Vec<ArrayRef>,
     distances: Vec<ArrayRef>,
     longitudes: Vec<ArrayRef>,
@@ -178,10 +183,10 @@ struct Answer {
 }
 
 impl Answer {
-    fn new(columns: &Columns, texts: Layout) -> Answer {
+    fn new(columns: &Columns, strings: Layout) -> Answer {
         Answer {
             has_distance: columns.has_distance,
-            texts,
+            strings,
             members: Vec::new(),
             distances: Vec::new(),
             longitudes: Vec::new(),
@@ -227,7 +232,7 @@ impl Answer {
                 distances.append_value(hit.distance_meters());
             }
         }
-        self.members.push(self.texts.of_views(members.finish())?);
+        self.members.push(self.strings.of_views(members.finish())?);
         self.longitudes.push(Arc::new(x.finish()));
         self.latitudes.push(Arc::new(y.finish()));
         self.distances.push(Arc::new(distances.finish()));
@@ -236,11 +241,11 @@ impl Answer {
 
     fn table(mut self) -> PyResult<Table> {
         if self.members.iter().all(Array::is_empty) {
-            self = Answer::new(&Columns { has_distance: self.has_distance }, self.texts);
+            self = Answer::new(&Columns { has_distance: self.has_distance }, self.strings);
             self.push(std::iter::empty())?;
         }
         let floats = |name, chunks| Column::new(name, DataType::Float64, chunks);
-        let mut columns = vec![Column::new("member", self.texts.data_type(), self.members)];
+        let mut columns = vec![Column::new("member", self.strings.data_type(), self.members)];
         if self.has_distance {
             columns.push(floats("distance_meters", self.distances));
         }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! prefixes, values ──► members by block ──► CompiledSet: address ──► number of a member
-//!                      pools of texts   ◄── numbers of a column's rows
+//!                      pools of strings   ◄── numbers of a column's rows
 //! ```
 
 use std::collections::HashMap;
@@ -38,8 +38,8 @@ const MEMBERS_MAX: usize = (1 << 31) - 2;
 
 /// Prefixes with values, and the longest one around an address.
 ///
-/// `prefixes` is a column of texts or of networks of `ipaddress`: `10.0.0.0/8`, a single address,
-/// or a range such as `10.0.0.5-10.0.0.9`. `values`, of the same length, are texts, whole numbers
+/// `prefixes` is a column of strings or of networks of `ipaddress`: `10.0.0.0/8`, a single address,
+/// or a range such as `10.0.0.5-10.0.0.9`. `values`, of the same length, are strings, whole numbers
 /// (which count as they are written) or nulls. Of equal prefixes the last row counts. An address
 /// gets the smallest block that holds it.
 ///
@@ -88,10 +88,10 @@ impl Members {
             let what = format!("{} prefixes: allowed are {MEMBERS_MAX}", self.blocks.len());
             return Err(PyValueError::new_err(what));
         }
-        let texts: Vec<String> = self.blocks.iter().map(Block::to_string).collect();
+        let strings: Vec<String> = self.blocks.iter().map(Block::to_string).collect();
         Ok(PrefixSet {
             set: CompiledSet::build(self.blocks.into_iter().zip(1..)),
-            prefixes: Pool::new(texts.iter().map(|text| Some(text.as_str()))),
+            prefixes: Pool::new(strings.iter().map(|text| Some(text.as_str()))),
             values: Pool::new(self.values.iter().map(Option::as_deref)),
         })
     }
@@ -256,9 +256,9 @@ impl PrefixSet {
     /// The longest prefix around each address of a column: a table of `prefix` and `value`, with a
     /// row for each row, null where no prefix holds the address.
     ///
-    /// The column holds texts, IPv4 addresses as whole numbers or IPv6 addresses of 16 bytes, as
+    /// The column holds strings, IPv4 addresses as whole numbers or IPv6 addresses of 16 bytes, as
     /// for `Database.lookup`. What is no address is null with `invalid="null"`, and a `ValueError`
-    /// that names the row with `invalid="raise"`. `texts` is the Arrow type of the answers:
+    /// that names the row with `invalid="raise"`. `strings` is the Arrow type of the answers:
     /// "utf8_view", "utf8", "large_utf8" or "dictionary".
     ///
     /// Cost: some 30 ns a row on each of `threads` threads; the GIL is released.
@@ -267,16 +267,16 @@ impl PrefixSet {
     /// >>> networks = whered.PrefixSet(["10.0.0.0/8", "10.1.0.0/16"], ["a", "b"])
     /// >>> networks.match(["10.1.2.3", "10.9.9.9", "192.0.2.1"]).to_pydict()
     /// {'prefix': ['10.1.0.0/16', '10.0.0.0/8', None], 'value': ['b', 'a', None]}
-    #[pyo3(signature = (column, *, texts="utf8_view", invalid="null", threads=1))]
+    #[pyo3(signature = (column, *, strings="utf8_view", invalid="null", threads=1))]
     fn r#match(
         &self,
         py: Python<'_>,
         column: &Bound<'_, PyAny>,
-        texts: &str,
+        strings: &str,
         invalid: &str,
         threads: usize,
     ) -> PyResult<Table> {
-        let (layout, invalid) = (Layout::of_name(texts)?, Invalid::of_name(invalid)?);
+        let (layout, invalid) = (Layout::of_name(strings)?, Invalid::of_name(invalid)?);
         let addresses = Addresses::of_object(column, "column")?;
         let all = pieces_of(addresses.lengths());
         let mut numbers: Vec<Vec<u32>> = all.iter().map(|_| Vec::new()).collect();

@@ -175,14 +175,11 @@ pub(super) fn reachable(ruleset: &Ruleset) -> impl Iterator<Item = &whered_rules
 
 fn fields_of(test: &Test) -> &'static [Field] {
     match test {
-        // Details that no argument gives, and what no packet tells, leave a verdict open.
-        Test::Family(_) | Test::Detail(_) | Test::Uncertain(_) => &[],
-        Test::Address(side, _) | Test::Set(side, _) | Test::MaskedAddress { side, .. } => {
-            match side {
-                Side::Source => &[],
-                Side::Destination => &[Field::Destination],
-            }
-        }
+        Test::Family(_) => &[],
+        Test::Address(side, _) | Test::Set(side, _) => match side {
+            Side::Source => &[],
+            Side::Destination => &[Field::Destination],
+        },
         Test::Place(predicate) => match predicate.side {
             Side::Source => &[],
             Side::Destination => &[Field::Destination],

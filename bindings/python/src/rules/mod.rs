@@ -75,10 +75,10 @@ pub(crate) struct Rules {
     sets: GivenSets,
     /// The arguments that rules look at, with the first rule of each.
     asked: Vec<(Field, String)>,
-    /// The texts of verdicts, and the number of each.
+    /// The strings of verdicts, and the number of each.
     verdicts: Pool,
     verdict_numbers: HashMap<Verdict, u32>,
-    rule_texts: Pool,
+    rule_strings: Pool,
 }
 
 /// Sets by name, as the caller gave them.
@@ -199,11 +199,11 @@ impl Rules {
         verdicts.extend(ruleset.rules().iter().filter_map(|rule| rule.action.verdict()));
         verdicts.extend(ruleset.chains().iter().filter_map(|chain| chain.policy.clone()));
         let mut verdict_numbers = HashMap::new();
-        let mut texts: Vec<String> = Vec::new();
+        let mut strings: Vec<String> = Vec::new();
         for verdict in verdicts {
             verdict_numbers.entry(verdict).or_insert_with_key(|verdict| {
-                texts.push(verdict.to_string());
-                texts.len() as u32 - 1
+                strings.push(verdict.to_string());
+                strings.len() as u32 - 1
             });
         }
         let written: Vec<String> =
@@ -212,9 +212,9 @@ impl Rules {
             matcher,
             sets,
             asked: fields::tested(&ruleset),
-            verdicts: Pool::new(texts.iter().map(|text| Some(text.as_str()))),
+            verdicts: Pool::new(strings.iter().map(|text| Some(text.as_str()))),
             verdict_numbers,
-            rule_texts: Pool::new(written.iter().map(|text| Some(text.trim()))),
+            rule_strings: Pool::new(written.iter().map(|text| Some(text.trim()))),
             ruleset,
         }
     }
@@ -312,7 +312,7 @@ impl Rules {
     /// are `None` where the policy did, and `noted`, the lines of the log, mark and count rules
     /// that the packet met before.
     ///
-    /// Addresses are texts or objects of `ipaddress`. The other fields are those of `match`, one
+    /// Addresses are strings or objects of `ipaddress`. The other fields are those of `match`, one
     /// value each. Raises `ValueError` for a value that is not allowed, and for a field that is not
     /// given although rules look at it. Cost: some µs.
     ///
@@ -354,7 +354,7 @@ impl Rules {
         let answer = PyDict::new(py);
         answer.set_item("verdict", outcome.verdict.to_string())?;
         answer.set_item("line", outcome.rule.as_ref().map(line))?;
-        answer.set_item("rule", outcome.rule.and_then(|id| self.rule_texts.text(id.index())))?;
+        answer.set_item("rule", outcome.rule.and_then(|id| self.rule_strings.text(id.index())))?;
         answer.set_item("noted", outcome.matched.iter().map(line).collect::<Vec<_>>())?;
         Ok(answer)
     }
@@ -371,7 +371,7 @@ impl Rules {
     ///
     /// Where an address or the protocol is null, the answer is null. Null of another field means
     /// none: port 0, untracked, no interface. What is not allowed is null with `invalid="null"`,
-    /// and a `ValueError` that names the row with `invalid="raise"`. `texts` is the Arrow type of
+    /// and a `ValueError` that names the row with `invalid="raise"`. `strings` is the Arrow type of
     /// verdicts and rules.
     ///
     /// Raises `ValueError` also for columns of different lengths. Cost: some 0.3 µs a row on each
@@ -384,7 +384,7 @@ impl Rules {
     /// >>> table.to_pydict()
     /// {'verdict': ['drop', 'drop'], 'line': [2, None], 'rule': ['proto tcp dport 22 drop', None]}
     #[pyo3(signature = (
-        *, source, destination=None, texts="utf8_view", invalid="null", threads=1, **fields
+        *, source, destination=None, strings="utf8_view", invalid="null", threads=1, **fields
     ))]
     #[allow(clippy::too_many_arguments, reason = "they are Python's keywords")]
     fn r#match(
@@ -392,12 +392,12 @@ impl Rules {
         py: Python<'_>,
         source: &Bound<'_, PyAny>,
         destination: Option<&Bound<'_, PyAny>>,
-        texts: &str,
+        strings: &str,
         invalid: &str,
         threads: usize,
         fields: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Table> {
-        let (layout, invalid) = (Layout::of_name(texts)?, Invalid::of_name(invalid)?);
+        let (layout, invalid) = (Layout::of_name(strings)?, Invalid::of_name(invalid)?);
         let packets = packets_of(source, destination, fields)?;
         self.check_given(|field| match field {
             Field::Destination => packets.destination.is_some(),
@@ -423,7 +423,7 @@ impl Rules {
             Ok(Table::new(vec![
                 text("verdict", &self.verdicts, |answer| &answer.verdicts)?,
                 Column::new("line", DataType::Int32, lines.collect()),
-                text("rule", &self.rule_texts, |answer| &answer.rules)?,
+                text("rule", &self.rule_strings, |answer| &answer.rules)?,
             ]))
         })
     }

@@ -144,7 +144,7 @@ class Metadata:
 
     @classmethod
     def _of(cls, found: dict[str, Any]) -> Metadata:
-        """Return the metadata of a file, which may have more keys, and need not have texts."""
+        """Return the metadata of a file, which may have more keys, and need not have strings."""
         known = {"description": {}, "languages": []} | found
         try:
             return cls(**{field.name: known[field.name] for field in fields(cls)})
