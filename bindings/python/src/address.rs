@@ -1,7 +1,7 @@
 //! Python objects that are addresses.
 //!
-//! Not for columns (`columns::addresses`), nor for the package `maxminddb`, which reads addresses as
-//! `ipaddress` does.
+//! Not for columns (`columns::addresses`), nor for the package `maxminddb`, which reads addresses
+//! as `ipaddress` does.
 
 use std::net::IpAddr;
 

@@ -81,8 +81,8 @@ impl MaxMindReader {
         self.set(py, Source::of_bytes(bytes), name)
     }
 
-    /// Reads the file of a descriptor into memory, and returns its metadata; `None` for a file whose
-    /// bytes the caller is to read.
+    /// Reads the file of a descriptor into memory, and returns its metadata; `None` for a file
+    /// whose bytes the caller is to read.
     fn _open_memory<'py>(
         &self,
         py: Python<'py>,

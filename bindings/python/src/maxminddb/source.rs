@@ -30,8 +30,8 @@ impl Source {
         Source::Memory(Bytes::from_owner(bytes))
     }
 
-    /// Reads the file of a descriptor into memory, in large pages where the system has them: lookups
-    /// jump over all of it. `None` for a file whose size is not known beforehand.
+    /// Reads the file of a descriptor into memory, in large pages where the system has them:
+    /// lookups jump over all of it. `None` for a file whose size is not known beforehand.
     pub(super) fn memory(descriptor: i32) -> PyResult<Option<Source>> {
         let file = duplicate(descriptor)?;
         let metadata = file.metadata()?;
