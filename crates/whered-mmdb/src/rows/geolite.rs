@@ -200,17 +200,28 @@ impl Locations {
         let time_zone = self.texts.id(text((columns.time_zone, "time_zone"))?);
         let is_member = text((columns.is_in_european_union, "is_in_european_union"))?;
         let is_in_european_union = matches!(is_member, "1" | "true");
-        let has_city = level_names.get(CITY).is_some_and(|name| *name != 0);
-        let [_, country, first, second, _] = codes;
-        if !has_city && country != 0 {
-            self.numbers.entry([country, first, second]).or_insert(geoname_id);
-        }
         let location = self.locations.entry(geoname_id).or_default();
         let names = std::mem::take(&mut location.names);
         *location = Location { codes, metro_code, time_zone, is_in_european_union, names };
         location.names.retain(|(other, _)| *other != locale);
         location.names.push((locale, level_names));
         Ok(())
+    }
+
+    /// Finds the numbers of countries and subdivisions, once all Locations were read: a city may
+    /// have its name in one language only. Of several numbers the lowest counts.
+    pub(super) fn number_levels(&mut self) {
+        self.numbers.clear();
+        for (geoname_id, location) in &self.locations {
+            let has_name =
+                |names: &[TextId; LEVELS]| names.get(CITY).is_some_and(|name| *name != 0);
+            let [_, country, first, second, _] = location.codes;
+            if country == 0 || location.names.iter().any(|(_, names)| has_name(names)) {
+                continue;
+            }
+            let number = self.numbers.entry([country, first, second]).or_insert(*geoname_id);
+            *number = (*number).min(*geoname_id);
+        }
     }
 
     fn names(&self, location: &Location, level: usize) -> Option<Value> {

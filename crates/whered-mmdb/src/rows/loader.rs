@@ -355,6 +355,7 @@ impl<'w> RowsLoader<'w> {
                 self.summary.remarks.push(format!("{name}: {remark}"));
             }
         } else {
+            self.locations.number_levels();
             table.blocks = blocks;
         }
         table

@@ -354,6 +354,21 @@ fn blocks_are_joined_with_their_locations_in_every_language() {
 }
 
 #[test]
+fn a_city_without_a_name_in_one_language_is_no_subdivision() {
+    // The first row has a lower number than that of the subdivision, and no name of the city.
+    let german = "geoname_id,locale_code,country_iso_code,subdivision_1_iso_code,city_name\n\
+        5,de,DE,BE,\n";
+    let english = "geoname_id,locale_code,country_iso_code,subdivision_1_iso_code,city_name\n\
+        5,en,DE,BE,Berlin\n7,en,DE,BE,\n";
+    let blocks = "network,geoname_id\n192.0.2.0/24,5\n";
+    let database = loaded(&[("de", german), ("en", english), ("blocks", blocks)]);
+    assert_eq!(
+        json(&database, "192.0.2.1"),
+        r#"{"city":{"geoname_id":5,"names":{"en":"Berlin"}},"country":{"iso_code":"DE"},"subdivisions":[{"geoname_id":7,"iso_code":"BE"}]}"#
+    );
+}
+
+#[test]
 fn blocks_with_a_number_that_no_location_has_are_wrong_rows() {
     let blocks = "network,geoname_id\n192.0.2.0/24,7\n192.0.3.0/24,2950159\n";
     let files = [("locations", LOCATIONS), ("blocks", blocks)];
