@@ -35,7 +35,7 @@ class Reader(MaxMindReader):
 
     A reader may be used by any number of threads, and by the processes of a fork. Records are
     dicts, lists and plain values of the caller's own. Parts of records that many records share are
-    kept in caches of at most some 32 MiB for each reader.
+    kept in a cache of at most some 32 MiB for each reader, or in up to four where lookups overlap.
 
     Raises `OSError` for a file that cannot be read, `InvalidDatabaseError` for one that is no
     database, `ValueError` for an unknown mode.
