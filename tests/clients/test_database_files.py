@@ -55,8 +55,10 @@ def legacy():
 
 def test_what_is_dumped_is_built_again_byte_for_byte(city, tmp_path):
     rows = done("dump", city, "--types")
-    assert len(rows.splitlines()) == 39
-    assert all(set(json.loads(line)) == {"network", "typed_record"} for line in rows.splitlines())
+    metadata, *networks = map(json.loads, rows.splitlines())
+    assert metadata["metadata"]["database_type"] == "whered-City"
+    assert len(networks) == 39
+    assert all(set(row) == {"network", "typed_record"} for row in networks)
     done("build", "--format", "ndjson", "-", tmp_path / "a.mmdb", stdin=rows)
     (tmp_path / "rows.ndjson").write_text(rows)
     done("build", "rows.ndjson", "b.mmdb", "--build-epoch-seconds", 1, cwd=tmp_path)
@@ -153,7 +155,7 @@ def test_wrong_input_is_one_line_with_its_place(city, tmp_path):
         (("build", "missing.csv", "x.mmdb"), "missing.csv: "),
         (("build", ".", "x.mmdb"), "is a folder"),
         (("build", "empty", "x.mmdb"), "no header"),
-        (("build", "rows.csv", "x.mmdb", "--format", "xml"), "csv, ndjson"),
+        (("build", "rows.csv", "x.mmdb", "--format", "xml"), "csv, tsv, ndjson"),
         (("build", "rows.csv", "x.mmdb", "--ip-version", "5"), "allowed: 4, 6"),
         (("convert", "empty", "x.mmdb"), "empty: not a MaxMind DB or GeoIP file"),
         (("convert", "missing.dat", "x.mmdb"), "missing.dat: "),

@@ -186,11 +186,21 @@ def test_packed_files_are_unpacked_or_refused_with_the_way(families, tmp_path):
     }
     for content, commands in jobs.items():
         for name, bytes_ in packed(content):
-            path.write_bytes(bytes_)
             for command in commands:
+                path.write_bytes(content)
+                plain = whered(*command, stdin=content, text=False)
+                path.write_bytes(bytes_)
                 result = whered(*command, stdin=bytes_, text=False)
                 told = result.stderr.decode()
+                is_table = content.startswith((b"ip", b"network"))
+                if is_table and name in ("xz", "bzip2"):
+                    assert result.returncode == 0 and result.stdout == plain.stdout, (command, name, result)
+                    continue
                 assert result.returncode == 2 and result.stdout == b"", (command, name, result)
+                if is_table and name == "lz4":
+                    # No reader takes what only begins as it does.
+                    assert told.count("\n") == 1 and "lz4" in told.lower(), (command, told)
+                    continue
                 assert f"is packed with {name}," in told and "unpack it first (" in told, (command, told)
     for command in jobs[four.read_bytes()]:
         path.write_bytes(gzip.compress(four.read_bytes()))

@@ -52,7 +52,12 @@ impl<R: BufRead> Read for Lz4Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             // A frame that ends gives no bytes, and the next one may follow.
-            let read = self.decoder.read(buffer)?;
+            let read = self.decoder.read(buffer).map_err(|error| {
+                io::Error::new(
+                    error.kind(),
+                    format!("is damaged LZ4 ({error}); allowed: whole frames"),
+                )
+            })?;
             if read > 0 || buffer.is_empty() || self.decoder.get_mut().fill_buf()?.is_empty() {
                 return Ok(read);
             }

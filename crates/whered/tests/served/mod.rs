@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 pub(crate) const WAIT: Duration = Duration::from_secs(30);
@@ -79,8 +80,16 @@ impl Served {
 
     /// The process that holds the data directory.
     pub(crate) fn pid(&self) -> u32 {
-        let lock = fs::read_to_string(self.folder.join("data/LOCK")).expect("it is held");
-        lock.trim().parse().expect("a process number")
+        let begun = Instant::now();
+        loop {
+            let lock = fs::read_to_string(self.folder.join("data/LOCK")).expect("it is held");
+            match lock.trim().parse() {
+                Ok(pid) => return pid,
+                // Its holder has opened it and not yet written its number.
+                Err(_) => assert!(begun.elapsed() < WAIT, "a process number in {lock:?}"),
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Sends a signal to the process that serves.
