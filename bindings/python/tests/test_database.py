@@ -205,7 +205,9 @@ def test_what_is_no_address_is_null_or_an_error_that_names_the_row(
         (None, "a list, not NoneType"),
         ([1.5], "a column of Float64"),
         ([True], "a column of Boolean"),
-        ([1, "192.0.2.1"], "row 1: str after values of another type"),
+        ([b"192.0.2.1"], "row 0: bytes; allowed are strings, numbers"),
+        ([["192.0.2.1"]], "row 0: list; allowed are strings, numbers"),
+        ([1, "192.0.2.1"], "row 1: str; allowed are strings, numbers"),
     ],
 )
 def test_other_columns_are_refused(database: whered.Database, column: Any, message: str) -> None:
@@ -245,6 +247,52 @@ def test_files_that_are_no_databases_raise_what_python_raises(tmp_path: Any) -> 
     (tmp_path / "text.mmdb").write_text("a text")
     with pytest.raises(whered.InvalidDatabaseError, match="text.mmdb"):
         whered.Database(tmp_path / "text.mmdb")
+
+
+def test_a_column_of_nulls_alone_has_nulls_for_answers(database: whered.Database) -> None:
+    pl = pytest.importorskip("polars")
+    assert database.lookup(pl.Series([None, None]), "number").to_pylist() == [None, None]
+    assert database.lookup([None, float("nan")], "number").to_pylist() == [None, None]
+
+
+def test_keys_outside_of_a_dictionary_are_an_error(database: whered.Database) -> None:
+    for entries in ([], ["192.0.2.7"]):
+        keys = pa.array([0, 99, -7], pa.int32())
+        column = pa.DictionaryArray.from_arrays(keys, pa.array(entries, pa.string()), safe=False)
+        with pytest.raises(ValueError, match="the column is damaged"):
+            database.lookup(column, "number")
+
+
+def test_an_index_never_replaces_a_database_or_a_device(tmp_path: Any) -> None:
+    path = tmp_path / "city.mmdb"
+    path.write_bytes(database_bytes(NETWORKS))
+    database = whered.Database(path)
+    with pytest.raises(ValueError, match="it is the database"):
+        database.save_index(path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="no regular file"):
+        database.save_index(tmp_path / "pipe")
+    kept = tmp_path / "kept.index"
+    kept.write_bytes(b"")
+    (tmp_path / "link").symlink_to(kept)
+    database.save_index(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and kept.stat().st_size > 0
+
+
+def test_an_index_of_a_cut_file_is_not_written(tmp_path: Any) -> None:
+    for cut in ("city.mmdb", "city.mmdb.index"):
+        path = tmp_path / "city.mmdb"
+        path.write_bytes(database_bytes(NETWORKS))
+        whered.Database(path).save_index()
+        database = whered.Database(path, index="file")
+        os.truncate(tmp_path / cut, 1)
+        with pytest.raises(whered.InvalidDatabaseError, match="cut to 1 bytes"):
+            database.save_index(tmp_path / "other")
+
+
+def test_no_field_at_all_is_refused(database: whered.Database) -> None:
+    with pytest.raises(ValueError, match="no field is asked for"):
+        database.lookup(ADDRESSES, [])
 
 
 def test_a_packed_database_is_refused_with_the_way(tmp_path: Any, database_path: str) -> None:

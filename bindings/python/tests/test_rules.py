@@ -188,7 +188,7 @@ def test_rows_without_an_address_or_a_protocol_are_null():
     table = rules.match(**columns)
     assert table["verdict"].to_pylist() == ["accept", None, None, None, None, "drop", None]
     messages = {
-        2: "row 0: what is no IP address",
+        2: 'row 0: "x" is no IP address',
         4: 'row 0: protocol="tpc": allowed are a protocol',
         6: "row 0: source ::1 and destination 10.0.0.2: allowed is one family",
     }

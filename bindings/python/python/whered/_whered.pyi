@@ -1,7 +1,7 @@
 """The types of the compiled part: everything here is offered by the package `whered` itself."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv6Address
 from os import PathLike
 from typing import Any, Literal, Protocol, TypeVar, final, overload
 
@@ -130,10 +130,10 @@ class MaxMindReader:
 
 @final
 class MaxMindNetworks:
-    """The networks of a reader with their records, in address order."""
+    """Bits and length of each network, whether it is an IPv4 one, and its record."""
 
     def __iter__(self) -> MaxMindNetworks: ...
-    def __next__(self) -> tuple[IPv4Network | IPv6Network, Any]: ...
+    def __next__(self) -> tuple[int, int, bool, Any]: ...
 
 @final
 class Points:

@@ -65,6 +65,9 @@ def register(
     if fields is not None:
         single |= columns
     columns = {column: path for column, path in columns.items() if path != "network"}
+    for column in ("network", "fields"):
+        path = columns.get(column, column)
+        require(path == column, f"fields: the name {column!r} is taken; allowed is any other")
     single.pop("network", None)
     options = {"invalid": invalid}
 

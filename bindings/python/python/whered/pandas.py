@@ -72,7 +72,7 @@ class SeriesAccessor:
     def fields(
         self,
         database: AnyDatabase,
-        paths: Sequence[str] | None = None,
+        paths: str | Sequence[str] | None = None,
         *,
         network: bool = False,
         invalid: _Invalid = "null",
@@ -90,7 +90,7 @@ class SeriesAccessor:
         ['DE', 'Berlin']
         """
         database = opened(database)
-        paths = database.fields if paths is None else list(paths)
+        paths = [paths] if isinstance(paths, str) else list(paths or database.fields)
         paths = [path for path in paths if not (network and path == "network")]
         column = _column(self._series)
         table = database.lookup(column, paths, network=network, invalid=invalid, threads=threads)

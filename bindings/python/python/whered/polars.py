@@ -101,7 +101,7 @@ class _Methods(Generic[_T]):
     def fields(
         self,
         database: AnyDatabase,
-        paths: Sequence[str] | None = None,
+        paths: str | Sequence[str] | None = None,
         *,
         network: bool = False,
         invalid: _Invalid = "null",
@@ -120,14 +120,14 @@ class _Methods(Generic[_T]):
         >>> frame.select(both.struct.unnest()).rows()
         [('DE', 'Berlin')]
         """
-        paths = opened(database).fields if paths is None else list(paths)
+        paths = [paths] if isinstance(paths, str) else list(paths or opened(database).fields)
         paths = [path for path in paths if not (network and path == "network")]
         return self._apply(_Lookup(database, paths, network, invalid, threads))
 
     def record(
         self,
         database: AnyDatabase,
-        paths: Sequence[str] | None = None,
+        paths: str | Sequence[str] | None = None,
         *,
         network: bool = False,
         invalid: _Invalid = "null",

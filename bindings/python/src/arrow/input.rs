@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, ArrayRef, StructArray, make_array};
+use arrow_array::{Array, ArrayRef, NullArray, StructArray, make_array};
 use arrow_schema::{DataType, Field};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -140,10 +140,18 @@ fn imported(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> PyResult<ArrayRe
     if array.is_released() {
         return Err(PyValueError::new_err("an array of Arrow that was taken before"));
     }
+    // Nulls have no buffers, but some producers give one.
+    if schema.format() == "n" {
+        return Ok(Arc::new(NullArray::new(array.len())));
+    }
     // SAFETY: the producer promises by the interface that array and schema fit each other.
     let mut data = unsafe { from_ffi(array, schema) }.map_err(damaged)?;
     // Producers need not align their buffers as this library does.
     data.align_buffers();
+    // Keys of a dictionary are followed: those outside would lead to other entries.
+    if matches!(data.data_type(), DataType::Dictionary(..)) {
+        data.validate_values().map_err(damaged)?;
+    }
     Ok(make_array(data))
 }
 

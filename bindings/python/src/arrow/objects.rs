@@ -49,7 +49,8 @@ pub(super) fn column(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Column> 
         column = column.with(&value).map_err(|fault| match fault {
             Fault::Raised(error) => error,
             Fault::Type => PyTypeError::new_err(format!(
-                "{what}, row {row}: {} after values of another type",
+                "{what}, row {row}: {}; allowed are strings, numbers, addresses of ipaddress and None, \
+                 all of one type",
                 value.get_type().name().map_or_else(|_| "a value".into(), |name| name.to_string())
             )),
         })?;
@@ -88,14 +89,13 @@ impl Values {
         match &mut self {
             Values::Strings(strings) => match value.cast::<PyString>() {
                 Ok(text) => strings.append_value(text.to_str()?),
-                // Addresses of `ipaddress`, and whatever else has a text that is one.
-                Err(_) if !is_number(value) => strings.append_value(value.str()?.to_str()?),
+                Err(_) if is_address(value) => strings.append_value(value.str()?.to_str()?),
                 Err(_) => return Err(Fault::Type),
             },
             Values::Booleans(booleans) => {
                 booleans.append_value(value.extract::<bool>().map_err(|_| Fault::Type)?);
             }
-            Values::Integers(integers) if value.is_instance_of::<PyFloat>() => {
+            Values::Integers(integers) if !is_integer(value) && is_number(value) => {
                 let mut floats = Float64Builder::new();
                 for integer in &integers.finish() {
                     floats.append_option(integer.map(|integer| integer as f64));
@@ -120,7 +120,7 @@ impl Values {
             let mut booleans = BooleanBuilder::new();
             booleans.append_nulls(nulls);
             Values::Booleans(booleans)
-        } else if value.is_instance_of::<PyFloat>() {
+        } else if is_number(value) && !is_integer(value) {
             let mut floats = Float64Builder::new();
             floats.append_nulls(nulls);
             Values::Floats(floats)
@@ -146,10 +146,21 @@ impl Values {
     }
 }
 
+/// Whether an object is an address or network of `ipaddress`.
+fn is_address(value: &Bound<'_, PyAny>) -> bool {
+    let module = value.get_type().module();
+    module.is_ok_and(|module| module == "ipaddress")
+}
+
 fn is_number(value: &Bound<'_, PyAny>) -> bool {
-    let is_plain = value.is_instance_of::<PyInt>() || value.is_instance_of::<PyFloat>();
-    // Numbers of NumPy are none of Python's types, but count as they do.
-    is_plain || (value.hasattr("__index__").unwrap_or(false))
+    // Numbers of NumPy and of the module decimal are none of Python's types, but count as they do.
+    is_integer(value)
+        || value.is_instance_of::<PyFloat>()
+        || value.hasattr("__float__").unwrap_or(false)
+}
+
+fn is_integer(value: &Bound<'_, PyAny>) -> bool {
+    value.is_instance_of::<PyInt>() || value.hasattr("__index__").unwrap_or(false)
 }
 
 /// `None`, NaN, and what pandas writes for a missing value.

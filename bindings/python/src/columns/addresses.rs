@@ -113,16 +113,26 @@ impl Addresses {
     /// `ValueError` that names the row, for a row that is no address, if that is asked for.
     pub(crate) fn read(&self, piece: &Piece, batch: &mut Batch, invalid: Invalid) -> PyResult<()> {
         batch.clear();
-        let Some(chunk) = self.chunks.get(piece.chunk) else { return Ok(()) };
-        chunk.read(piece, batch);
+        if let Some(chunk) = self.chunks.get(piece.chunk) {
+            chunk.read(piece, batch);
+        }
         if invalid == Invalid::Raise
             && let Some(at) = batch.kinds.iter().position(|kind| *kind == Kind::Invalid)
         {
-            let (row, text) = (piece.rows.start + at, chunk.shown(piece.rows.start + at));
-            let row = piece.before + row;
-            return Err(PyValueError::new_err(format!("row {row}: {text} is no IP address")));
+            let row = piece.rows.start + at;
+            let what = self.no_address(piece.chunk, row);
+            return Err(PyValueError::new_err(format!("row {}: {what}", piece.before + row)));
         }
         Ok(())
+    }
+}
+
+impl Addresses {
+    /// What is said of a row of a chunk that is no address.
+    #[cold]
+    pub(crate) fn no_address(&self, chunk: usize, row: usize) -> String {
+        let shown = self.chunks.get(chunk).map_or_else(String::new, |chunk| chunk.shown(row));
+        format!("{shown} is no IP address")
     }
 }
 

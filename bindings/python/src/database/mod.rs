@@ -201,6 +201,10 @@ impl Database {
             Some(Fields::Many(fields)) => (false, fields),
             None => (false, version.default_fields(self.declared.as_deref(), network)?),
         };
+        if names.is_empty() && !network {
+            let what = "no field is asked for; name one, or pass network=True";
+            return Err(PyValueError::new_err(what));
+        }
         let fields = version.fields(py, &names)?;
         let addresses = Addresses::of_object(column, "column")?;
         let request = lookup::Request { fields: &fields, network, layout, invalid };
@@ -234,11 +238,19 @@ impl Database {
     /// Writes the index beside the database, or to another path, and returns the path. The next
     /// `Database(path)` maps it.
     ///
-    /// The file appears whole or not at all. Raises `OSError`.
+    /// The file appears whole or not at all. Raises `OSError`, `ValueError` for the database's own
+    /// path, and `InvalidDatabaseError` for a mapped file that was cut.
     #[pyo3(signature = (path=None))]
     fn save_index(&self, py: Python<'_>, path: Option<PathBuf>) -> PyResult<String> {
         let version = self.version();
         let path = path.unwrap_or_else(|| index_path(&self.path));
+        if let (Ok(database), Ok(index)) = (self.path.canonicalize(), path.canonicalize())
+            && database == index
+        {
+            let what = format!("{}: it is the database; its index is another file", path.display());
+            return Err(PyValueError::new_err(what));
+        }
+        version.opened.check()?;
         py.detach(|| {
             let OpenDatabase { database, index, .. } = &version.opened;
             let bytes = index.to_bytes(database);

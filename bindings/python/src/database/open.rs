@@ -262,18 +262,23 @@ pub(crate) fn in_file(path: &Path, error: &whered_mmdb::MmdbError) -> PyErr {
     }
 }
 
-/// Writes a file whole beside its place and renames it there.
+/// Writes a file whole beside its place and renames it there. A symbolic link goes on leading to
+/// the file that it leads to.
 pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    // Renaming over a device would remove it from the system.
+    if path.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.new", std::process::id()));
     let temporary = PathBuf::from(temporary);
-    let written = std::fs::OpenOptions::new().write(true).create_new(true).open(&temporary);
-    let written = written.and_then(|mut file| {
-        io::Write::write_all(&mut file, bytes)?;
-        file.sync_all()?;
-        std::fs::rename(&temporary, path)
-    });
+    let mut file = File::create_new(&temporary)?;
+    let written = io::Write::write_all(&mut file, bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| std::fs::rename(&temporary, &path));
     if written.is_err() {
+        // The first error is the one to tell.
         let _ = std::fs::remove_file(&temporary);
     }
     written

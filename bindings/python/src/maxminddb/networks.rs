@@ -8,7 +8,7 @@ use super::reader::MaxMindReader;
 use crate::error::InvalidDatabaseError;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
+use pyo3::{PyTraverseError, PyVisit};
 use whered_mmdb::RecordId;
 
 /// How many nodes are visited for each node of the file: without a bound a small file could
@@ -18,10 +18,15 @@ const VISITS_PER_NODE: u64 = 64;
 /// The zero bytes between tree and data section, counted by records of the tree.
 const SEPARATOR_BYTES: u32 = 16;
 
-/// The iterator of a reader: pairs of a network and its record.
+/// The iterator of a reader: the bits of a network's address, its length in bits, whether it is an
+/// IPv4 network, and its record. `Reader.__iter__` makes objects of `ipaddress` of these.
+///
+/// No code of Python runs in a step: a thread that Python ends while it waits for the lock in there
+/// would unwind through this one, and abort the process.
 #[pyclass(module = "whered._whered")]
 pub(crate) struct MaxMindNetworks {
-    reader: Py<MaxMindReader>,
+    /// None once the collector of cycles has cleared it.
+    reader: Option<Py<MaxMindReader>>,
     open: Vec<Branch>,
     visits_left: u64,
 }
@@ -42,7 +47,7 @@ impl MaxMindNetworks {
             _ => return Err(closed()),
         };
         let open = vec![Branch { number: 0, bits: 0, depth: 0 }];
-        Ok(MaxMindNetworks { reader: reader.unbind(), open, visits_left })
+        Ok(MaxMindNetworks { reader: Some(reader.unbind()), open, visits_left })
     }
 
     /// The next branch that ends in a record.
@@ -86,11 +91,14 @@ impl MaxMindNetworks {
         slf
     }
 
+    #[expect(clippy::type_complexity, reason = "it is what a step yields, and used once")]
     fn __next__<'py>(
         &mut self,
         py: Python<'py>,
-    ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
-        let reader = self.reader.clone_ref(py);
+    ) -> PyResult<Option<(u128, u8, bool, Bound<'py, PyAny>)>> {
+        let Some(reader) = self.reader.as_ref().map(|reader| reader.clone_ref(py)) else {
+            return Ok(None);
+        };
         let state = reader.get().opened();
         let Some(Some(opened)) = state.as_deref() else { return Err(closed()) };
         let found = self.next_record(opened);
@@ -98,24 +106,28 @@ impl MaxMindNetworks {
             self.open.clear();
         }
         let Some((branch, id)) = found? else { return Ok(None) };
-        Ok(Some((network(py, branch, opened.is_ipv6)?, opened.record(py, id)?)))
+        let (bits, length_bits, is_ipv4) = network(branch, opened.is_ipv6);
+        Ok(Some((bits, length_bits, is_ipv4, opened.record(py, id)?)))
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.reader.as_ref().map_or(Ok(()), |reader| visit.call(reader))
+    }
+
+    fn __clear__(&mut self) {
+        self.reader = None;
     }
 }
 
-/// An object of `ipaddress`; below `::/96` of an IPv6 tree an IPv4 network.
-fn network<'py>(py: Python<'py>, branch: Branch, is_ipv6: bool) -> PyResult<Bound<'py, PyAny>> {
-    static IPV4: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    static IPV6: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+/// Below `::/96` of an IPv6 tree stand IPv4 networks.
+fn network(branch: Branch, is_ipv6: bool) -> (u128, u8, bool) {
     let Branch { bits, depth, .. } = branch;
     if !is_ipv6 {
-        let class = IPV4.import(py, "ipaddress", "IPv4Network")?;
-        class.call1((((bits >> 96) as u32, depth),))
+        (bits >> 96, depth, true)
     } else if depth >= 96 && bits >> 32 == 0 {
-        let class = IPV4.import(py, "ipaddress", "IPv4Network")?;
-        class.call1(((bits as u32, depth - 96),))
+        (bits, depth - 96, true)
     } else {
-        let class = IPV6.import(py, "ipaddress", "IPv6Network")?;
-        class.call1(((bits, depth),))
+        (bits, depth, false)
     }
 }
 

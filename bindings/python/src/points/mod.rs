@@ -49,7 +49,8 @@ const COUNT_MAX: i64 = i32::MAX as i64;
 ///
 /// `Points()` is empty; `Points(members, longitude, latitude)` adds these columns as `add` does.
 /// Methods may be called from several threads: a search sees all points of the additions that
-/// ended before it began, works without the GIL, and lets others add meanwhile.
+/// ended before it began, works without the GIL, and lets others add meanwhile. After a fork the
+/// child must not use points that another thread of the parent was changing.
 ///
 /// Cost: some 50 bytes of memory for a point with a short name; adding takes some 0.3 µs a point.
 ///

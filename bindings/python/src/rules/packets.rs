@@ -87,11 +87,15 @@ fn addresses_of(
             let piece = Piece { chunk, rows: start - before..end - before, before };
             addresses.read(&piece, &mut batch, Invalid::Null)?;
             let mut v6 = batch.v6.iter();
-            found.extend(batch.kinds.iter().zip(&batch.v4).map(|(kind, v4)| match kind {
+            let rows = batch.kinds.iter().zip(&batch.v4).enumerate();
+            found.extend(rows.map(|(at, (kind, v4))| match kind {
                 Kind::V4 => Ok(IpAddr::V4((*v4).into())),
                 Kind::V6 => Ok(IpAddr::V6(v6.next().copied().unwrap_or_default().into())),
                 Kind::Null => Err(RowFault::Null),
-                Kind::Invalid => Err(RowFault::Invalid("what is no IP address".to_owned())),
+                Kind::Invalid => {
+                    let row = piece.rows.start + at;
+                    Err(RowFault::Invalid(addresses.no_address(chunk, row)))
+                }
             }));
         }
         before += length;

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from ipaddress import IPv4Network, IPv6Network
 from typing import IO, TYPE_CHECKING, Any
 
 from .._whered import MaxMindReader
@@ -78,6 +80,10 @@ class Reader(MaxMindReader):
         """Return the metadata of the database."""
         return self._metadata
 
+    def __iter__(self) -> Iterator[tuple[IPv4Network | IPv6Network, Any]]:
+        """Return an iterator over all networks and their records, in address order."""
+        return _named(super().__iter__())
+
     def __enter__(self) -> Self:
         """Return the reader; leaving the block closes it."""
         if self.closed:
@@ -87,6 +93,14 @@ class Reader(MaxMindReader):
     def __exit__(self, *_: object) -> None:
         """Close the database."""
         self.close()
+
+
+def _named(
+    networks: Iterator[tuple[int, int, bool, Any]],
+) -> Iterator[tuple[IPv4Network | IPv6Network, Any]]:
+    for address, length, is_ipv4, record in networks:
+        network = IPv4Network if is_ipv4 else IPv6Network
+        yield network((address, length)), record
 
 
 def _read(database: Any) -> tuple[bytes, str]:
