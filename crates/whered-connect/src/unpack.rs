@@ -7,6 +7,7 @@
 //!
 //! Nothing waits for more than [`Packing::MAGIC_BYTES`], so that a live stream is not held back.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
@@ -44,24 +45,64 @@ impl<R: Read> Read for CountingReader<R> {
 }
 
 /// Frames of LZ4, one after the other.
-struct Lz4Frames<R: Read> {
-    decoder: FrameDecoder<R>,
+struct Lz4Frames<R: BufRead> {
+    decoder: FrameDecoder<EndReader<R>>,
+}
+
+impl<R: BufRead> Lz4Frames<R> {
+    fn new(packed: R) -> Lz4Frames<R> {
+        Lz4Frames { decoder: FrameDecoder::new(EndReader { inner: packed, last: [u8::MAX; 8] }) }
+    }
 }
 
 impl<R: BufRead> Read for Lz4Frames<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let damaged = |kind, what: &dyn fmt::Display| {
+            io::Error::new(kind, format!("is damaged LZ4 ({what}); allowed: whole frames"))
+        };
         loop {
             // A frame that ends gives no bytes, and the next one may follow.
-            let read = self.decoder.read(buffer).map_err(|error| {
-                io::Error::new(
-                    error.kind(),
-                    format!("is damaged LZ4 ({error}); allowed: whole frames"),
-                )
-            })?;
-            if read > 0 || buffer.is_empty() || self.decoder.get_mut().fill_buf()?.is_empty() {
+            let read = self.decoder.read(buffer);
+            let read = read.map_err(|error| damaged(error.kind(), &error))?;
+            if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }
+            let packed = self.decoder.get_mut();
+            if packed.inner.fill_buf()?.is_empty() {
+                // The decoder takes a cut between two blocks for the end of the frame.
+                return match packed.is_frame_end() {
+                    true => Ok(0),
+                    false => Err(damaged(io::ErrorKind::UnexpectedEof, &"it is cut")),
+                };
+            }
         }
+    }
+}
+
+/// A stream that knows the last bytes that were read from it.
+struct EndReader<R> {
+    inner: R,
+    last: [u8; 8],
+}
+
+impl<R> EndReader<R> {
+    /// Whether they end a frame of LZ4: a block size of 0, and a checksum behind it if the frame
+    /// has one (LZ4 Frame Format 1.6.4, "Frame end").
+    fn is_frame_end(&self) -> bool {
+        let [first, second] = [&self.last[..4], &self.last[4..]];
+        first == [0; 4] || second == [0; 4]
+    }
+}
+
+impl<R: Read> Read for EndReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.inner.read(buffer)?;
+        let bytes = buffer.get(..read).unwrap_or_default();
+        for byte in bytes.get(read.saturating_sub(self.last.len())..).unwrap_or_default() {
+            self.last.rotate_left(1);
+            self.last[7] = *byte;
+        }
+        Ok(read)
     }
 }
 
@@ -130,7 +171,7 @@ pub fn unpacked(stream: Stream, count: Arc<AtomicU64>) -> io::Result<(Stream, bo
         Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
         Packing::Xz => Box::new(XzReader::new_mem_limit(packed, true, XZ_MEMORY_KIB)),
         Packing::Bzip2 => Box::new(MultiBzDecoder::new(packed)),
-        Packing::Lz4 => Box::new(Lz4Frames { decoder: FrameDecoder::new(packed) }),
+        Packing::Lz4 => Box::new(Lz4Frames::new(packed)),
         _ => Box::new(zstd::Decoder::with_buffer(packed)?),
     };
     let (magic, reader) = peeked(reader)?;
@@ -151,6 +192,8 @@ fn peeked<R: Read>(mut stream: R) -> io::Result<(Vec<u8>, impl Read)> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+
+    use lz4_flex::frame::{BlockSize, FrameEncoder, FrameInfo};
 
     use super::*;
 
@@ -203,13 +246,32 @@ mod tests {
             assert_eq!(read(packed.clone()).unwrap(), text);
             assert_eq!(read(packed.repeat(3)).unwrap(), text.repeat(3));
             for size in 9..packed.len() {
-                let cut = read(packed[..size].to_vec());
-                assert!(
-                    cut.is_err() || packed[..4] == [4, 0x22, 0x4d, 0x18],
-                    "{size} of {packed:?}"
-                );
+                assert!(read(packed[..size].to_vec()).is_err(), "{size} of {packed:?}");
             }
         }
+    }
+
+    #[test]
+    fn lz4_that_is_cut_between_two_blocks_is_an_error() {
+        let text = b"8.8.8.8 - an access log\n".repeat(200_000);
+        let info = FrameInfo::new().block_size(BlockSize::Max64KB);
+        let mut encoder = FrameEncoder::with_frame_info(info, Vec::new());
+        encoder.write_all(&text).unwrap();
+        let packed = encoder.finish().unwrap();
+        assert_eq!(read(packed.clone()).unwrap(), text);
+        let mut block = 7;
+        let mut blocks = 0;
+        loop {
+            let size = u32::from_le_bytes(*packed[block..].first_chunk().unwrap()) & 0x7fff_ffff;
+            if size == 0 {
+                break;
+            }
+            block += 4 + size as usize;
+            blocks += 1;
+            assert!(read(packed[..block].to_vec()).is_err(), "after block {blocks}");
+            assert!(read(packed[..block + 2].to_vec()).is_err(), "after block {blocks}");
+        }
+        assert!(blocks > 2);
     }
 
     #[test]

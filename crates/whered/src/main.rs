@@ -20,6 +20,7 @@ mod import;
 mod ingest;
 mod links;
 mod lookup;
+mod new_file;
 mod outcome;
 mod restart;
 mod rules;

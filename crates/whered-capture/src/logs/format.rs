@@ -129,7 +129,7 @@ impl LogFormat {
                     return Err(LogFault::NotALogLine);
                 }
                 if self == LogFormat::Haproxy {
-                    haproxy(tokens, start, parts);
+                    haproxy(line, tokens, start, parts);
                     return Ok(None);
                 }
                 let named = tokens.iter().take(columns.len());
@@ -252,12 +252,17 @@ fn nginx_error(line: &[u8], start: usize, parts: &mut Vec<Range<usize>>) -> Resu
 
 /// The columns of an HTTP line, or of a TCP line, which has no status, cookies and request. Headers
 /// that were captured stand in braces, of requests before those of answers.
-fn haproxy(tokens: &[Token], start: usize, parts: &mut Vec<Range<usize>>) {
+fn haproxy(line: &[u8], tokens: &[Token], start: usize, parts: &mut Vec<Range<usize>>) {
     let moved = |token: &Token| start + token.text.start..start + token.text.end;
     let place = |at: usize| tokens.get(at).map_or(ABSENT, moved);
     let last = tokens.len().saturating_sub(1);
     let is_http = tokens.last().is_some_and(|token| token.opening == b'"');
+    let client = parts.len();
     parts.extend((0..5).map(place));
+    if let (Some(token), Some(part)) = (tokens.first(), parts.get_mut(client)) {
+        let text = line.get(token.text.clone()).unwrap_or_default();
+        part.end -= text.len() - without_port(text).len();
+    }
     if !is_http {
         parts.extend([ABSENT, place(5), ABSENT, ABSENT, place(6), place(7), place(8)]);
         parts.extend([ABSENT, ABSENT, ABSENT]);
@@ -266,6 +271,16 @@ fn haproxy(tokens: &[Token], start: usize, parts: &mut Vec<Range<usize>>) {
     parts.extend((5..12).map(place));
     let mut headers = tokens.iter().filter(|token| token.opening == b'{').map(moved);
     parts.extend([headers.next().unwrap_or(ABSENT), headers.next().unwrap_or(ABSENT), place(last)]);
+}
+
+/// An IPv6 address without the port that stands behind it, where no brackets tell them apart; any
+/// other text as it is.
+fn without_port(text: &[u8]) -> &[u8] {
+    let colons = text.iter().filter(|byte| **byte == b':').count();
+    match text.iter().rposition(|byte| *byte == b':') {
+        Some(last) if colons > 1 && text.first() != Some(&b'[') => text.get(..last).unwrap_or(text),
+        _ => text,
+    }
 }
 
 /// The columns of [`LogFormat::Access`].

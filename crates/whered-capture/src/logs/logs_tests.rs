@@ -4,7 +4,7 @@ use super::*;
 
 /// A format, a line of it, its address, and some of its columns.
 type Sample = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
-const LINES: [Sample; 13] = [
+const LINES: [Sample; 15] = [
     (
         "alb",
         r#"https 2026-11-20T12:00:00.186641Z app/lb/50dc 192.0.2.7:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://a:443/ HTTP/1.1" "curl/7 "x"" ECDHE TLSv1.2 arn:aws "Root=1-5" "a" "arn" 1 2026-11-20T12:00:00.0Z "authenticate,forward" "-" "-" "10.0.0.1:80" "200" "-" "-" TID_1"#,
@@ -44,6 +44,18 @@ const LINES: [Sample; 13] = [
         "Feb  6 12:12:56 localhost haproxy[14387]: 192.0.2.7:33313 [06/Feb/2026:12:12:51.443] fnt bck/srv1 0/0/5007 212 -- 0/0/0/0/3 0/0",
         "192.0.2.7:33313",
         &[("bytes_read", "212"), ("queues", "0/0")],
+    ),
+    (
+        "haproxy",
+        "Feb  6 12:12:56 localhost haproxy[14387]: 2001:db8::1:8000 [06/Feb/2026:12:12:51.443] fnt bck/srv1 0/0/5007 212 -- 0/0/0/0/3 0/0",
+        "2001:db8::1",
+        &[("bytes_read", "212")],
+    ),
+    (
+        "haproxy of a dual listener",
+        "Feb  6 12:12:56 localhost haproxy[14387]: ::ffff:192.0.2.7:44310 [06/Feb/2026:12:12:51.443] fnt bck/srv1 0/0/5007 212 -- 0/0/0/0/3 0/0",
+        "::ffff:192.0.2.7",
+        &[("bytes_read", "212")],
     ),
     (
         "squid",

@@ -28,6 +28,7 @@ use std::path::Path;
 use whered_engine::read_database_file;
 use whered_mmdb::Format;
 
+use crate::new_file::NewFile;
 use crate::outcome::{Failure, Outcome};
 
 /// `whered db info FILE`.
@@ -83,22 +84,14 @@ pub(crate) fn replace_file(target: &Path, bytes: &[u8]) -> Result<(), Failure> {
     if fs::metadata(target).is_ok_and(|found| !found.is_file()) {
         return Err(Failure::file(target, "is no regular file; allowed: a file or a new name"));
     }
-    let mut temporary = target.as_os_str().to_owned();
-    temporary.push(".new");
-    let temporary = Path::new(&temporary);
     let write = || {
-        let mut file = fs::File::create(temporary)?;
-        file.write_all(bytes)?;
+        let mut file = NewFile::new(target)?;
+        file.write(bytes)?;
         // A name must not be seen after a crash before the bytes are.
-        file.sync_all()?;
-        fs::rename(temporary, target)
+        file.sync()?;
+        file.finish()
     };
-    let written = write();
-    written.map_err(|error| {
-        // It may not even be there; the first error is the one to tell.
-        let _ = fs::remove_file(temporary);
-        Failure::file(target, error)
-    })
+    write().map_err(|error| Failure::file(target, error))
 }
 
 /// Seconds since 1970 as `2026-11-20T12:00:00Z`, by Howard Hinnant's count of days in years of

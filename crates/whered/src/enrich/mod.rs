@@ -31,6 +31,8 @@ mod split;
 mod work;
 mod write;
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -47,9 +49,27 @@ use split::Shape;
 use work::{Counts, Plan};
 use write::{Body, FAULT_NAME, Key, PartKind, Style, write_cell};
 
+/// An output takes the place of a file: a database is no place for it.
+fn refuse_database(output: &Path, databases: &[InputDatabase]) -> Result<(), Failure> {
+    let same = |known: &&InputDatabase| match (fs::metadata(output), fs::metadata(&known.path)) {
+        (Ok(output), Ok(known)) => (output.dev(), output.ino()) == (known.dev(), known.ino()),
+        _ => false,
+    };
+    match databases.iter().find(same) {
+        Some(known) => {
+            let what = format!("it is the database {:?}; allowed: another file", known.name);
+            Err(Failure::file(output, what))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Runs the command: found if any address was.
 pub(crate) fn run(arguments: &EnrichArguments) -> Result<Outcome, Failure> {
     let databases = fields::open_databases(&arguments.db)?;
+    if let Some(output) = &arguments.output {
+        refuse_database(output, &databases)?;
+    }
     let columns = fields::columns(&arguments.field, &databases)?;
     let threads = match arguments.threads {
         Some(threads) => threads,

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use crate::new_file::NewFile;
 use crate::outcome::Failure;
 
 /// How an output is packed.
@@ -62,11 +63,7 @@ pub(crate) enum Output {
     /// A device or pipe that has the name already.
     Direct(PathBuf, File),
     /// A file that will have the name.
-    New {
-        target: PathBuf,
-        temporary: PathBuf,
-        file: Option<File>,
-    },
+    New(PathBuf, NewFile),
 }
 
 impl Output {
@@ -84,13 +81,7 @@ impl Output {
                 let file = File::options().write(true).open(target).map_err(fail)?;
                 Ok(Output::Direct(target.to_owned(), file))
             }
-            _ => {
-                let mut temporary = target.as_os_str().to_owned();
-                temporary.push(".new");
-                let temporary = PathBuf::from(temporary);
-                let file = File::create(&temporary).map_err(fail)?;
-                Ok(Output::New { target: target.to_owned(), temporary, file: Some(file) })
-            }
+            _ => Ok(Output::New(target.to_owned(), NewFile::new(target).map_err(fail)?)),
         }
     }
 
@@ -101,25 +92,20 @@ impl Output {
             Output::Direct(path, file) => {
                 file.write_all(bytes).map_err(|error| pipe_or_file(path, error))
             }
-            Output::New { target, file, .. } => match file {
-                Some(file) => file.write_all(bytes).map_err(|error| Failure::file(target, error)),
-                None => Ok(()),
-            },
+            Output::New(target, file) => {
+                file.write(bytes).map_err(|error| Failure::file(target, error))
+            }
         }
     }
 
     /// Gives the file its name.
-    pub(crate) fn finish(mut self) -> Result<(), Failure> {
-        if let Output::New { target, temporary, file } = &mut self {
-            drop(file.take());
-            let renamed = fs::rename(&*temporary, &*target);
-            if renamed.is_err() {
-                // It may not even be there; the first error is the one to tell.
-                let _ = fs::remove_file(&*temporary);
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        match self {
+            Output::New(target, file) => {
+                file.finish().map_err(|error| Failure::file(&target, error))
             }
-            renamed.map_err(|error| Failure::file(target, error))?;
+            Output::Standard(_) | Output::Direct(..) => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -128,15 +114,5 @@ fn pipe_or_file(path: &Path, error: io::Error) -> Failure {
         Failure::ClosedPipe
     } else {
         Failure::file(path, error)
-    }
-}
-
-impl Drop for Output {
-    /// Removes what was not finished.
-    fn drop(&mut self) {
-        if let Output::New { temporary, file: Some(_), .. } = self {
-            // There is nobody to tell; the run has failed with a better reason.
-            let _ = fs::remove_file(temporary);
-        }
     }
 }

@@ -1,0 +1,80 @@
+//! A file that appears under its name when it is whole.
+//!
+//! For: every output that replaces a file. Not for devices and pipes, which have no whole.
+//!
+//! It is written under a name beside the target that no file has, and renamed at the end. A file
+//! that is replaced keeps its permissions, and a symbolic link goes on leading to the file that it
+//! leads to. A run that fails removes what it wrote.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// How many names are tried.
+const NAMES_MAX: u32 = 1000;
+
+/// A file that is being written.
+pub(crate) struct NewFile {
+    /// The file that is replaced, or made.
+    target: PathBuf,
+    temporary: PathBuf,
+    /// None once the file has its name.
+    file: Option<File>,
+}
+
+impl NewFile {
+    /// Begins to write what will be `target`.
+    pub(crate) fn new(target: &Path) -> io::Result<NewFile> {
+        let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
+        let permissions = fs::metadata(&target).ok().map(|found| found.permissions());
+        for number in 0..NAMES_MAX {
+            let mut name = target.as_os_str().to_owned();
+            name.push(format!(".{}-{number}.new", std::process::id()));
+            let temporary = PathBuf::from(name);
+            match File::create_new(&temporary) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(file) => {
+                    let file = NewFile { target, temporary, file: Some(file) };
+                    file.allow(permissions)?;
+                    return Ok(file);
+                }
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "no name beside it is free"))
+    }
+
+    fn allow(&self, permissions: Option<Permissions>) -> io::Result<()> {
+        match (&self.file, permissions) {
+            (Some(file), Some(permissions)) => file.set_permissions(permissions),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes all of the bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+    }
+
+    /// Makes sure that a crash leaves the bytes.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), File::sync_all)
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        fs::rename(&self.temporary, &self.target)?;
+        self.file = None;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    /// Removes what was not finished.
+    fn drop(&mut self) {
+        if self.file.is_some() {
+            // There is nobody to tell; the run has failed with a better reason.
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
