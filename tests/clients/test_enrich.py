@@ -511,3 +511,21 @@ def test_an_index_beside_the_database_changes_nothing_and_a_wrong_one_is_told(da
     assert (done.stdout, done.stderr.count(b"\n"), done.returncode) == (plain.stdout, 2, 0)
     broken = subprocess.run([BINARY, "db", "index", tmp_path / "net.mmdb.index"], capture_output=True, timeout=30)
     assert (broken.returncode, broken.stderr.count(b"\n")) == (2, 1)
+
+
+def test_an_output_leaves_all_other_files_as_they_are(databases, tmp_path):
+    folder, _ = databases
+    (tmp_path / "in.csv").write_text("ip\n8.8.8.8\n")
+    (tmp_path / "out.csv.new").write_text("precious")
+    (tmp_path / "kept.csv").write_text("old")
+    (tmp_path / "kept.csv").chmod(0o600)
+    (tmp_path / "out.csv").symlink_to("kept.csv")
+    assert enrich(databases, "in.csv", "-o", "out.csv", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "out.csv.new").read_text() == "precious"
+    assert (tmp_path / "out.csv").is_symlink() and "US" in (tmp_path / "kept.csv").read_text()
+    assert (tmp_path / "kept.csv").stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.csv", "kept.csv", "out.csv", "out.csv.new"]
+    before = (folder / "city.mmdb").read_bytes()
+    done = enrich(databases, "in.csv", "-o", folder / "city.mmdb", cwd=tmp_path)
+    assert done.returncode == 2 and b"it is the database" in done.stderr
+    assert (folder / "city.mmdb").read_bytes() == before
