@@ -9,7 +9,9 @@ from __future__ import annotations
 import ipaddress
 import os
 import pathlib
+import signal
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -135,6 +137,14 @@ def database_bytes(
         "description": {"en": "A test database"},
     }
     return nodes + bytes(16) + data + b"\xab\xcd\xefMaxMind.com" + encoded(metadata)
+
+
+@pytest.fixture(autouse=True)
+def _interrupts() -> Iterator[None]:
+    """Ctrl-C is an exception, also where the tests run behind a shell that ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 NETWORKS: dict[str, Any] = {
