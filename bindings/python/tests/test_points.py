@@ -6,13 +6,14 @@ import signal
 import threading
 import time
 
-import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import whered
+
+np = pytest.importorskip("numpy")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
 
 RADIUS_METERS = 6_372_797.560856
 LATITUDE_LIMIT = 85.05112878

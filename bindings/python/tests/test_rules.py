@@ -6,12 +6,13 @@ import ipaddress
 import random
 import re
 
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import whered
+
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
 
 EDGE = """\
 chain input policy drop {
