@@ -1,4 +1,4 @@
-//! What callers pass as a column: an object of Arrow, or a plain sequence of Python's objects.
+//! Columns passed in: Arrow arrays and streams, and plain sequences of Python objects.
 //!
 //! Not for what a column means: its users say which types they take.
 #![allow(unsafe_code, reason = "the C data interface hands structures over by pointer")]
@@ -160,7 +160,7 @@ fn damaged(what: impl ToString) -> PyErr {
     PyValueError::new_err(format!("the column is damaged: {}", what.to_string()))
 }
 
-/// What a stream says of its failure.
+/// The error message of a stream that failed.
 #[cold]
 fn refused(stream: &mut FFI_ArrowArrayStream, status: i32) -> PyErr {
     let said = stream.get_last_error.map(|get_last_error| {

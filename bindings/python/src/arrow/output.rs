@@ -1,4 +1,4 @@
-//! What the package answers with: columns that other packages take without a copy.
+//! Results: columns and tables that other packages import without a copy.
 //!
 //! Not for filling them: the parts that answer make the arrays.
 #![allow(unsafe_code, reason = "the C stream interface is a structure of functions")]
@@ -368,7 +368,7 @@ fn stream_capsule<'py>(
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
 }
 
-/// What a stream has still to hand over. (`arrow-array` streams tables only.)
+/// The chunks that a stream has not delivered yet. (`arrow-array` streams tables only.)
 struct Stream {
     field: Field,
     chunks: std::vec::IntoIter<ArrayRef>,

@@ -37,7 +37,7 @@ pub(crate) struct Addresses {
     lengths: Vec<usize>,
 }
 
-/// What a row holds.
+/// The kind of value in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Nothing.
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
 /// The addresses of some rows.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// What each row holds.
+    /// The kind of value in each row.
     pub(crate) kinds: Vec<Kind>,
     /// The IPv4 address of each row; 0 where there is none.
     pub(crate) v4: Vec<u32>,
@@ -128,7 +128,7 @@ impl Addresses {
 }
 
 impl Addresses {
-    /// What is said of a row of a chunk that is no address.
+    /// The error message for a row of a chunk that is no address.
     #[cold]
     pub(crate) fn no_address(&self, chunk: usize, row: usize) -> String {
         let shown = self.chunks.get(chunk).map_or_else(String::new, |chunk| chunk.shown(row));
@@ -189,7 +189,7 @@ impl Chunk {
     ///
     /// # Errors
     ///
-    /// What a signal's handler raised.
+    /// The exception that a signal handler raised.
     fn of(array: &ArrayRef) -> PyResult<Option<Chunk>> {
         let chunk = match array.data_type() {
             DataType::Utf8 => Chunk::Strings(array.as_string().clone()),
