@@ -151,8 +151,10 @@ impl Feed {
     /// Lets a small batch grow for a moment.
     fn gather(&self) {
         let delay = self.source.limits.batch_delay;
-        let since = lock(&self.pushes).oldest_millis().unwrap_or(0);
-        let waited = Duration::from_millis(clock::now_millis().saturating_sub(since));
+        // An upload whose time is not noted yet came at this moment.
+        let now = clock::now_millis();
+        let since = lock(&self.pushes).oldest_millis().unwrap_or(now);
+        let waited = Duration::from_millis(now.saturating_sub(since));
         let end = Instant::now() + delay.saturating_sub(waited);
         // About a hundred bytes are an event.
         let enough_bytes = self.source.limits.batch_events_max as u64 * 100;
