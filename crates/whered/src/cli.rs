@@ -11,6 +11,7 @@ use whered_engine::AccessMode;
 #[cfg(feature = "export")]
 pub(crate) use crate::db::flags::{BuildArguments, EditArguments, FieldsArguments, MergeArguments};
 pub(crate) use crate::export::ExportArguments;
+pub(crate) use crate::formats::FormatsArguments;
 pub(crate) use crate::import::flags::{ImportCommand, ImportPointsArguments, ImportRedisArguments};
 pub(crate) use crate::ingest::{FeedsArguments, IngestArguments};
 pub(crate) use crate::rules::flags::{
@@ -46,6 +47,8 @@ pub(crate) enum Command {
         /// The TOML file
         file: PathBuf,
     },
+    /// List the formats that files are read in, with an example of each
+    Formats(FormatsArguments),
     /// Import points into a running server
     #[command(subcommand)]
     Import(ImportCommand),

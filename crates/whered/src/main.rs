@@ -16,6 +16,7 @@ mod demo;
 mod enrich;
 #[cfg(feature = "export")]
 mod export;
+mod formats;
 mod import;
 mod ingest;
 mod links;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Enrich(arguments) => enrich::run(&arguments),
         #[cfg(feature = "export")]
         Command::Export(arguments) => export::run(&arguments),
+        Command::Formats(arguments) => formats::run(&arguments),
         Command::Ingest(arguments) => ingest::run(&arguments),
         Command::Feeds(arguments) => ingest::list(&arguments),
         Command::Rules(RulesCommand::Check(arguments)) => rules::check(&arguments),

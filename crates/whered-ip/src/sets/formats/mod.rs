@@ -78,6 +78,11 @@ impl FromStr for SetFormat {
 }
 
 impl SetFormat {
+    /// The names of all formats.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FORMATS.iter().map(|(name, _)| *name)
+    }
+
     /// Detects the format by the first words after comments.
     ///
     /// # Examples
