@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bzip2::bufread::MultiBzDecoder;
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use lz4_flex::frame::FrameDecoder;
 use lzma_rust2::XzReader;
 use whered_ip::Packing;
@@ -41,6 +41,52 @@ impl<R: Read> Read for CountingReader<R> {
         let read = self.inner.read(buffer)?;
         self.count.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
+    }
+}
+
+/// Members of gzip, one after the other. Bytes of zero may follow the last one, as tapes and tar
+/// pad; anything else there is an error, since it may be what is left of a damaged member.
+struct GzipMembers<R: BufRead> {
+    /// None once there is no further member.
+    decoder: Option<GzDecoder<R>>,
+}
+
+impl<R: BufRead> GzipMembers<R> {
+    fn new(packed: R) -> GzipMembers<R> {
+        GzipMembers { decoder: Some(GzDecoder::new(packed)) }
+    }
+}
+
+impl<R: BufRead> Read for GzipMembers<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(decoder) = &mut self.decoder {
+            let read = decoder.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return Ok(read);
+            }
+            let packed = self.decoder.take().map(GzDecoder::into_inner);
+            self.decoder = packed.map(next_member).transpose()?.flatten();
+        }
+        Ok(0)
+    }
+}
+
+/// The member of gzip that follows another one, if there is any.
+fn next_member<R: BufRead>(mut packed: R) -> io::Result<Option<GzDecoder<R>>> {
+    if packed.fill_buf()?.first() == Some(&0x1f) {
+        return Ok(Some(GzDecoder::new(packed)));
+    }
+    loop {
+        let bytes = packed.fill_buf()?;
+        let size = bytes.len();
+        if bytes.iter().any(|byte| *byte != 0) {
+            let what = "has other bytes behind its gzip; allowed: more members of gzip, or zeros";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        if size == 0 {
+            return Ok(None);
+        }
+        packed.consume(size);
     }
 }
 
@@ -168,7 +214,7 @@ pub fn unpacked(stream: Stream, count: Arc<AtomicU64>) -> io::Result<(Stream, bo
     };
     let packed = BufReader::with_capacity(PACKED_BYTES, stream);
     let reader: Stream = match packing {
-        Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
+        Packing::Gzip => Box::new(GzipMembers::new(packed)),
         Packing::Xz => Box::new(XzReader::new_mem_limit(packed, true, XZ_MEMORY_KIB)),
         Packing::Bzip2 => Box::new(MultiBzDecoder::new(packed)),
         Packing::Lz4 => Box::new(Lz4Frames::new(packed)),
@@ -248,6 +294,19 @@ mod tests {
             for size in 9..packed.len() {
                 assert!(read(packed[..size].to_vec()).is_err(), "{size} of {packed:?}");
             }
+        }
+    }
+
+    #[test]
+    fn zeros_may_follow_gzip_and_any_other_bytes_behind_it_are_an_error() {
+        let text = b"8.8.8.8\n".to_vec();
+        let packed = gzip(&text);
+        for padding in [1, 511, PACKED_BYTES + 1] {
+            let padded = [packed.as_slice(), &vec![0; padding]].concat();
+            assert_eq!(read(padded).unwrap(), text);
+        }
+        for behind in [b"\0\0x".as_slice(), b"x", b"\x1f", b"\x1f\x8b", b"\0\x1f\x8b", b"\n"] {
+            assert!(read([packed.as_slice(), behind].concat()).is_err(), "{behind:?}");
         }
     }
 
