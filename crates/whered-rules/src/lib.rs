@@ -59,6 +59,7 @@ mod ranges;
 mod resolve;
 pub mod text;
 mod truth;
+pub mod unknown;
 
 pub use error::{Problem, RulesError};
 pub use format::{Format, ReadOptions};

@@ -17,6 +17,7 @@ use crate::model::{
 use crate::packet::Packet;
 use crate::resolve::{self, Candidate};
 use crate::truth::{self, Answer, Fwmark, Knowledge, fwmark_after};
+use crate::unknown::{Fields, PacketField, PartlyKnown};
 
 /// The contents of sets and places.
 pub trait Sets {
@@ -87,10 +88,31 @@ pub fn evaluate(ruleset: &Ruleset, packet: &Packet<'_>, sets: &dyn Sets) -> Outc
     walk(ruleset, packet, sets, &mut |_, _| {})
 }
 
+/// Evaluates a packet of which some fields are not known, whatever it has there: a verdict that all
+/// packets get that it may be, or [`Verdict::Maybe`] with all that may decide.
+pub fn evaluate_partly(
+    ruleset: &Ruleset,
+    packet: &Packet<'_>,
+    unknown: Fields,
+    sets: &dyn Sets,
+) -> Outcome {
+    walk_partly(ruleset, packet, unknown, sets, &mut |_, _| {})
+}
+
 /// Evaluates a packet and tells of each rule that was asked, in that order.
 pub fn walk(
     ruleset: &Ruleset,
     packet: &Packet<'_>,
+    sets: &dyn Sets,
+    asked: &mut dyn FnMut(RuleId, RuleAnswer),
+) -> Outcome {
+    walk_partly(ruleset, packet, Fields::NONE, sets, asked)
+}
+
+fn walk_partly(
+    ruleset: &Ruleset,
+    packet: &Packet<'_>,
+    unknown: Fields,
     sets: &dyn Sets,
     asked: &mut dyn FnMut(RuleId, RuleAnswer),
 ) -> Outcome {
@@ -102,15 +124,20 @@ pub fn walk(
     let mut walker = Walker {
         ruleset,
         packet,
+        unknown,
         sets,
         asked,
         hook: entry.hook,
-        mark: Some(packet.mark),
+        mark: (!unknown.has(PacketField::Mark)).then_some(packet.mark),
         matched: Vec::new(),
         passed: Vec::new(),
         candidates: Vec::new(),
     };
-    let all_decided = walker.chain(ruleset.entry(), &mut Way::default());
+    let mut way = Way::default();
+    if unknown.has(PacketField::Destination) {
+        way.knowledge.forget_destination();
+    }
+    let all_decided = walker.chain(ruleset.entry(), &mut way);
     let Walker { matched, passed, candidates, .. } = walker;
     let policy = entry.policy.clone().unwrap_or(Verdict::Continue);
     Outcome { matched, passed, ..resolve::outcome(candidates, all_decided, &policy) }
@@ -119,6 +146,7 @@ pub fn walk(
 struct Walker<'w> {
     ruleset: &'w Ruleset,
     packet: &'w Packet<'w>,
+    unknown: Fields,
     sets: &'w dyn Sets,
     asked: &'w mut dyn FnMut(RuleId, RuleAnswer),
     hook: Option<Hook>,
@@ -224,6 +252,9 @@ impl Walker<'_> {
     }
 
     fn ask_one(&self, condition: &Condition, knowledge: &mut Knowledge) -> Answer {
+        if let Some(answer) = knowledge.fields.ask(condition, self.known()) {
+            return answer;
+        }
         let is_mark = matches!(condition.test, Test::Mark { .. });
         if is_mark || condition.test.is_question() {
             return truth::ask(condition, self.packet, self.mark, knowledge, self.hook);
@@ -239,7 +270,14 @@ impl Walker<'_> {
             .iter()
             .filter(|condition| self.ask_one(condition, &mut inside) == Answer::Open)
             .collect();
+        if let [open] = open.as_slice() {
+            knowledge.fields.assume_failed(open, self.known());
+        }
         truth::assume_failed(&open, self.packet, knowledge, self.hook);
+    }
+
+    fn known(&self) -> PartlyKnown<'_> {
+        PartlyKnown { ruleset: self.ruleset, packet: self.packet, unknown: self.unknown }
     }
 }
 

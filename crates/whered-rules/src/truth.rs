@@ -20,6 +20,7 @@ use std::net::IpAddr;
 use crate::model::{Action, Changes, Condition, Detail, DetailTest, Hook, Test};
 use crate::packet::Packet;
 use crate::ranges::Ranges;
+use crate::unknown::PossibleValues;
 
 /// How a condition or a rule stands to a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,11 +69,20 @@ pub(crate) fn fwmark_after(mark: Fwmark, action: &Action, is_sure: bool) -> Fwma
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Knowledge {
     left: Vec<(Detail, Ranges)>,
+    /// What they leave of unknown fields.
+    pub(crate) fields: PossibleValues,
 }
 
 const LARGEST: u128 = u64::MAX as u128;
 
 impl Knowledge {
+    /// The destination says nothing of its type, since it is not known.
+    pub(crate) fn forget_destination(&mut self) {
+        self.left.extend(
+            Detail::named(Detail::DESTINATION_TYPE).map(|kind| (kind, Ranges::single(0, LARGEST))),
+        );
+    }
+
     /// The values that a detail may have.
     fn possible(&self, detail: &Detail, packet: &Packet<'_>, hook: Option<Hook>) -> Ranges {
         if let Some(value) = packet.detail(detail) {
