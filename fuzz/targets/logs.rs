@@ -11,7 +11,7 @@
 use libfuzzer_sys::fuzz_target;
 use whered_capture::logs::{ABSENT, Columns, LogFormat, Pattern, Scratch, detect};
 
-const FORMATS: [LogFormat; 12] = [
+const FORMATS: [LogFormat; 13] = [
     LogFormat::Access,
     LogFormat::Alb,
     LogFormat::Elb,
@@ -22,6 +22,7 @@ const FORMATS: [LogFormat; 12] = [
     LogFormat::Envoy,
     LogFormat::Istio,
     LogFormat::NginxError,
+    LogFormat::Netfilter,
     LogFormat::Sshd,
     LogFormat::Anywhere,
 ];

@@ -8,7 +8,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::tokens::{self, Token};
-use super::{ABSENT, LogFault, access, anywhere};
+use super::{ABSENT, LogFault, access, anywhere, netfilter};
 
 /// A log format that is known by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +33,8 @@ pub enum LogFormat {
     Istio,
     /// The error log of nginx.
     NginxError,
+    /// Packets that the kernel's packet filter logs.
+    Netfilter,
     /// sshd's messages in a system log.
     Sshd,
     /// Any text: the address is the first public one in a line.
@@ -41,7 +43,8 @@ pub enum LogFormat {
 
 impl LogFormat {
     /// Those that detection tries, the surest first.
-    pub(super) const DETECTED: [LogFormat; 11] = [
+    pub(super) const DETECTED: [LogFormat; 12] = [
+        LogFormat::Netfilter,
         LogFormat::Alb,
         LogFormat::Elb,
         LogFormat::S3,
@@ -69,6 +72,7 @@ impl LogFormat {
             LogFormat::Envoy => ENVOY,
             LogFormat::Istio => ISTIO,
             LogFormat::NginxError => NGINX_ERROR,
+            LogFormat::Netfilter => netfilter::COLUMNS,
             LogFormat::Sshd => SSHD,
             LogFormat::Anywhere => ANYWHERE,
         }
@@ -86,6 +90,7 @@ impl LogFormat {
             LogFormat::Envoy => ("x_forwarded_for", ""),
             LogFormat::Istio => ("x_forwarded_for", "downstream_remote_address"),
             LogFormat::NginxError => ("client", ""),
+            LogFormat::Netfilter => ("SRC", ""),
             LogFormat::Sshd | LogFormat::Anywhere => ("", ""),
         }
     }
@@ -115,6 +120,7 @@ impl LogFormat {
                 Ok(None)
             }
             LogFormat::NginxError => nginx_error(line, start, parts).map(|()| None),
+            LogFormat::Netfilter => netfilter::split(line, start, parts).map(|()| None),
             LogFormat::Sshd | LogFormat::Anywhere => {
                 parts.push(start..start + line.len());
                 let is_sshd = self == LogFormat::Sshd;
@@ -122,7 +128,10 @@ impl LogFormat {
                 found.map(|found| Some(moved(found))).ok_or(LogFault::NoAddress)
             }
             _ => {
-                tokens::all(line, 0, tokens).ok_or(LogFault::UnendedQuote)?;
+                match self {
+                    LogFormat::S3 => s3_tokens(line, tokens)?,
+                    _ => tokens::all(line, 0, tokens).ok_or(LogFault::UnendedQuote)?,
+                }
                 let columns = self.columns();
                 let is_right = self.is_line(line, tokens);
                 if !is_right {
@@ -208,6 +217,51 @@ impl LogFormat {
             _ => self.split(line, 0, &mut parts, &mut tokens).is_ok(),
         }
     }
+}
+
+/// The parts of an S3 line. Amazon escapes no quotes in the referer and the user agent, which
+/// clients send. So the parts before them are read from the left, and those behind them, which have
+/// no quotes, from the last quote. A referer with blanks may end at several places and is refused.
+fn s3_tokens(line: &[u8], all: &mut Vec<Token>) -> Result<(), LogFault> {
+    all.clear();
+    let mut at = 0;
+    while all.len() < S3_REFERER
+        && let Some(token) = tokens::next(line, &mut at)
+    {
+        all.push(token);
+    }
+    let rest = line.get(at..).unwrap_or_default();
+    let referer = at + rest.iter().take_while(|byte| **byte == b' ').count();
+    let last = memchr::memrchr(b'"', rest).map(|last| at + last);
+    let between = b"\" \"";
+    let (Some(last), Some(b'"')) = (last.filter(|last| *last > referer), line.get(referer)) else {
+        // Both are `-`, or the line ends before them.
+        while let Some(token) = tokens::next(line, &mut at) {
+            all.push(token);
+        }
+        return line
+            .get(at..)
+            .filter(|rest| !rest.is_empty())
+            .map_or(Ok(()), |_| Err(LogFault::UnendedQuote));
+    };
+    let quoted = line.get(referer..=last).unwrap_or_default();
+    let mut ends = memmem::find_iter(quoted, between);
+    let Some(end) = ends.next() else { return Err(LogFault::NotALogLine) };
+    let is_plain = quoted.get(..end).is_some_and(|referer| !referer.contains(&b' '));
+    if !is_plain && ends.next().is_some() {
+        return Err(LogFault::NotALogLine);
+    }
+    let agent = referer + end + between.len();
+    if last < agent || line.get(last + 1).is_some_and(|next| *next != b' ') {
+        return Err(LogFault::NotALogLine);
+    }
+    all.push(Token { text: referer + 1..referer + end, opening: b'"' });
+    all.push(Token { text: agent..last, opening: b'"' });
+    at = last + 1;
+    while let Some(token) = tokens::next(line, &mut at) {
+        all.push(token);
+    }
+    Ok(())
 }
 
 /// ```text
@@ -349,6 +403,9 @@ const ELB: &[&str] = &[
     "ssl_cipher",
     "ssl_protocol",
 ];
+
+/// Which column of S3 is the referer, which the user agent follows.
+const S3_REFERER: usize = 15;
 
 /// The columns of [`LogFormat::S3`].
 const S3: &[&str] = &[

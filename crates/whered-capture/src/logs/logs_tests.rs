@@ -4,7 +4,7 @@ use super::*;
 
 /// A format, a line of it, its address, and some of its columns.
 type Sample = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
-const LINES: [Sample; 15] = [
+const LINES: [Sample; 17] = [
     (
         "alb",
         r#"https 2026-11-20T12:00:00.186641Z app/lb/50dc 192.0.2.7:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://a:443/ HTTP/1.1" "curl/7 "x"" ECDHE TLSv1.2 arn:aws "Root=1-5" "a" "arn" 1 2026-11-20T12:00:00.0Z "authenticate,forward" "-" "-" "10.0.0.1:80" "200" "-" "-" TID_1"#,
@@ -22,6 +22,24 @@ const LINES: [Sample; 15] = [
         r#"79a5 bucket [06/Feb/2026:00:00:38 +0000] 192.0.2.7 79a5 3E57 REST.GET.VERSIONING - "GET /b?versioning HTTP/1.1" 200 - 113 - 7 - "-" "S3Console/0.4" - s9lz SigV4 ECDHE AuthHeader b.s3 TLSV1.2 - -"#,
         "192.0.2.7",
         &[("operation", "REST.GET.VERSIONING"), ("acl_required", "-")],
+    ),
+    (
+        "s3 with quotes that nobody escaped",
+        r#"79a5 bucket [06/Feb/2026:00:00:38 +0000] 192.0.2.7 79a5 3E57 REST.GET.OBJECT k "GET /b/k HTTP/1.1" 200 - 113 - 7 - "https://a/"b"" "x "y" "z" w" - s9lz SigV4 ECDHE AuthHeader b.s3 TLSV1.2 - -"#,
+        "192.0.2.7",
+        &[
+            ("referer", r#"https://a/"b""#),
+            ("user_agent", r#"x "y" "z" w"#),
+            ("version_id", "-"),
+            ("host_id", "s9lz"),
+            ("acl_required", "-"),
+        ],
+    ),
+    (
+        "iptables",
+        "Feb  6 12:12:56 gate kernel: [ 12.5] [UFW BLOCK] IN=eth0 OUT= MAC=aa SRC=192.0.2.7 DST=10.0.0.1 LEN=40 TOS=0x00 PREC=0x00 TTL=64 ID=1 PROTO=TCP SPT=1 DPT=22 WINDOW=1 RES=0x00 SYN URGP=0",
+        "192.0.2.7",
+        &[("syslog_host", "gate"), ("DPT", "22"), ("flags", "SYN")],
     ),
     (
         "vpc",

@@ -13,6 +13,7 @@ pub mod access;
 mod anywhere;
 mod detect;
 mod format;
+mod netfilter;
 mod pattern;
 mod prefix;
 mod tokens;
@@ -163,6 +164,15 @@ impl Columns {
     #[must_use]
     pub fn address(&self) -> Option<usize> {
         self.address
+    }
+
+    /// The format, if it has a name.
+    #[must_use]
+    pub fn format(&self) -> Option<LogFormat> {
+        match self.kind {
+            Kind::Named(format) => Some(format),
+            Kind::Header { .. } | Kind::Pattern(_) => None,
+        }
     }
 
     /// Takes the address from another column.
