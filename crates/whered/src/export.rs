@@ -2,10 +2,9 @@
 //!
 //! Not for: reading pages and writing columns, which is `whered-connect`'s.
 //!
-//! The file takes its name when it is whole: until then it stands beside it with `.part` behind it.
+//! The file takes its name when it is whole.
 //! Exit code 1: there is no table and no collection of that name.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use whered_connect::Server;
 use whered_connect::export::{self, ExportKind, ExportOptions, FileFormat};
 
+use crate::new_file::NewFile;
 use crate::outcome::{Failure, Outcome, complain};
 
 #[derive(Args)]
@@ -67,24 +67,16 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Outcome, Failure> {
         let written = export(&mut server, &options, &mut out);
         return if out.is_closed { Err(Failure::ClosedPipe) } else { written };
     }
-    let mut name = arguments.to.clone().into_os_string();
-    name.push(".part");
-    let part = PathBuf::from(name);
-    let file = File::create(&part).map_err(|error| Failure::file(&part, error))?;
-    let mut out = BufWriter::with_capacity(1 << 20, file);
-    let written = export(&mut server, &options, &mut out);
-    let finished = written.and_then(|outcome| {
-        let file = out.into_inner().map_err(|error| Failure::file(&part, error.error()))?;
-        file.sync_all().map_err(|error| Failure::file(&part, error))?;
-        Ok(outcome)
-    });
-    if let Ok(Outcome::Found) = finished {
-        fs::rename(&part, &arguments.to).map_err(|error| Failure::file(&arguments.to, error))?;
-    } else {
-        // Half a file helps nobody; that it cannot be removed is no second failure.
-        let _ = fs::remove_file(&part);
+    let to = &arguments.to;
+    let fail = |error: io::Error| Failure::file(to, error);
+    let mut out = BufWriter::with_capacity(1 << 20, NewFile::new(to).map_err(fail)?);
+    let outcome = export(&mut server, &options, &mut out)?;
+    let file = out.into_inner().map_err(|error| Failure::file(to, error.error()))?;
+    if let Outcome::Found = outcome {
+        file.sync().map_err(fail)?;
+        file.finish().map_err(fail)?;
     }
-    finished
+    Ok(outcome)
 }
 
 fn export(

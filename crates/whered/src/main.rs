@@ -19,6 +19,7 @@ mod export;
 mod formats;
 mod import;
 mod ingest;
+mod interrupt;
 mod links;
 mod lookup;
 mod new_file;

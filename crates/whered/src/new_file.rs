@@ -2,16 +2,39 @@
 //!
 //! For: every output that replaces a file. Not for devices and pipes, which have no whole.
 //!
-//! It is written under a name beside the target that no file has, and renamed at the end. A file
+//! It is written under a name beside the target that no file has, and renamed at the end. The name
+//! ends in `.part`, which drop folders pass over. A file
 //! that is replaced keeps its permissions, and a symbolic link goes on leading to the file that it
-//! leads to. A run that fails removes what it wrote.
+//! leads to. A run that fails removes what it wrote, and so does one that SIGINT, SIGTERM or SIGHUP
+//! ends: a thread waits for these signals from the first file on.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use crate::interrupt;
 
 /// How many names are tried.
 const NAMES_MAX: u32 = 1000;
+
+/// The files that have not got their names yet.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static WATCH: Once = Once::new();
+
+fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Removes every unfinished file; none is made or finished while the guard lives.
+fn remove_unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
+    let files = unfinished();
+    for file in files.iter() {
+        // There is nobody to tell: the run ends by a signal.
+        let _ = fs::remove_file(file);
+    }
+    files
+}
 
 /// A file that is being written.
 pub(crate) struct NewFile {
@@ -27,14 +50,18 @@ impl NewFile {
     pub(crate) fn new(target: &Path) -> io::Result<NewFile> {
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
         let permissions = fs::metadata(&target).ok().map(|found| found.permissions());
+        WATCH.call_once(|| interrupt::before_end(|| std::mem::forget(remove_unfinished())));
+        let mut all = unfinished();
         for number in 0..NAMES_MAX {
             let mut name = target.as_os_str().to_owned();
-            name.push(format!(".{}-{number}.new", std::process::id()));
+            name.push(format!(".{}-{number}.part", std::process::id()));
             let temporary = PathBuf::from(name);
             match File::create_new(&temporary) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(file) => {
+                    all.push(temporary.clone());
+                    drop(all);
                     let file = NewFile { target, temporary, file: Some(file) };
                     file.allow(permissions)?;
                     return Ok(file);
@@ -51,11 +78,6 @@ impl NewFile {
         }
     }
 
-    /// Writes all of the bytes.
-    pub(crate) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
-    }
-
     /// Makes sure that a crash leaves the bytes.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.as_ref().map_or(Ok(()), File::sync_all)
@@ -63,8 +85,21 @@ impl NewFile {
 
     /// Gives the file its name.
     pub(crate) fn finish(mut self) -> io::Result<()> {
+        let mut all = unfinished();
         fs::rename(&self.temporary, &self.target)?;
+        all.retain(|known| *known != self.temporary);
+        drop(all);
         self.file = None;
+        Ok(())
+    }
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.as_mut().map_or(Ok(bytes.len()), |file| Write::write(file, bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -75,6 +110,7 @@ impl Drop for NewFile {
         if self.file.is_some() {
             // There is nobody to tell; the run has failed with a better reason.
             let _ = fs::remove_file(&self.temporary);
+            unfinished().retain(|known| *known != self.temporary);
         }
     }
 }

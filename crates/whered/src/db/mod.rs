@@ -86,7 +86,7 @@ pub(crate) fn replace_file(target: &Path, bytes: &[u8]) -> Result<(), Failure> {
     }
     let write = || {
         let mut file = NewFile::new(target)?;
-        file.write(bytes)?;
+        file.write_all(bytes)?;
         // A name must not be seen after a crash before the bytes are.
         file.sync()?;
         file.finish()

@@ -93,7 +93,7 @@ impl Output {
                 file.write_all(bytes).map_err(|error| pipe_or_file(path, error))
             }
             Output::New(target, file) => {
-                file.write(bytes).map_err(|error| Failure::file(target, error))
+                file.write_all(bytes).map_err(|error| Failure::file(target, error))
             }
         }
     }
