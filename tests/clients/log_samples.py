@@ -83,7 +83,8 @@ def elb(chance):
 
 
 def s3(chance):
-    address, agent = chance.address(), chance.pick(AGENTS)
+    # Amazon escapes no quotes of user agents.
+    address, agent = chance.address(), chance.pick([*AGENTS, 'x "y" "z" w', '" "'])
     time = chance.time().strftime("%d/%b/%Y:%H:%M:%S +0000")
     operation = chance.pick(["REST.GET.OBJECT", "REST.PUT.PART", "BATCH.DELETE.OBJECT", "S3.EXPIRE.OBJECT"])
     request = '"GET /b/k?x HTTP/1.1"' if operation.startswith("REST") else "-"
@@ -99,8 +100,31 @@ def vpc(chance):
         line = f"2 123456789010 eni-1235b8ca123456789 - - - - - - - {chance.number()} {chance.number()} - NODATA"
         return line, None, {"log-status": "NODATA"}
     address, action = chance.address(), chance.pick(["ACCEPT", "REJECT"])
-    line = f"2 123456789010 eni-1235b8ca123456789 {address} 10.0.0.2 {chance.number()} 22 6 20 4249 1418530010 1418530070 {action} OK"
+    line = f"2 123456789010 eni-1235b8ca123456789 {address} {"10.0.0.2" if "." in address else "2001:db8::2"} {chance.number()} 22 6 20 4249 1418530010 1418530070 {action} OK"
     return line, address, {"srcaddr": address, "action": action, "dstport": "22"}
+
+
+def iptables(chance):
+    time, address, port = chance.time(), chance.address(), chance.random.randrange(1, 65536)
+    before = f"{time.strftime('%b')} {time.day:2} {time.strftime('%H:%M:%S')} gate kernel: {chance.pick(['', '[12345.678901] '])}"
+    prefix = chance.pick(["[UFW BLOCK] ", "DROP:", ""])
+    mac = "MAC=52:54:00:12:34:56:52:54:00:65:43:21:08:00 "
+    head = f"IN=eth0 OUT={chance.pick(['', 'eth1'])} {chance.pick([mac, ''])}SRC={address} "
+    if ":" in address:
+        line = f"{head}DST=2001:db8::9 LEN=60 TC=0 HOPLIMIT=64 FLOWLBL=0 "
+    else:
+        line = f"{head}DST=10.0.0.9 LEN=60 TOS=0x00 PREC=0x00 TTL=64 ID={chance.number()} DF "
+    kind = chance.pick(["TCP", "UDP", "ICMP"])
+    if kind == "TCP":
+        line += f"PROTO=TCP SPT={port} DPT=22 WINDOW=64240 RES=0x00 {chance.pick(['SYN', 'ACK PSH'])} URGP=0 "
+    elif kind == "UDP":
+        line += f"PROTO=UDP SPT={port} DPT=53 LEN=40 "
+    elif ":" in address:
+        line += "PROTO=ICMPv6 TYPE=128 CODE=0 ID=7 SEQ=1 "
+    else:
+        line += "PROTO=ICMP TYPE=3 CODE=1 [SRC=10.0.0.9 DST=9.9.9.9 LEN=28 TOS=0x00 PREC=0x00 TTL=64 ID=0 PROTO=UDP SPT=1 DPT=2 LEN=8 ] "
+    kind = "ICMPv6" if kind == "ICMP" and ":" in address else kind
+    return before + prefix + line, address, {"SRC": address, "PROTO": kind, "log_prefix": prefix or None, "syslog_host": "gate"}
 
 
 def haproxy(chance):
@@ -205,7 +229,7 @@ def azure(chance):
     return json.dumps(record), address, {"time": record["time"]}
 
 
-FORMATS = [combined, syslog3164, syslog5424, alb, elb, s3, vpc, haproxy, squid, envoy, istio, nginx_error, sshd, iis, cloudfront, zeek, gcp, azure]
+FORMATS = [combined, syslog3164, syslog5424, alb, elb, s3, vpc, haproxy, squid, envoy, istio, nginx_error, iptables, sshd, iis, cloudfront, zeek, gcp, azure]
 
 
 def sample(make, count=1000, seed=7):

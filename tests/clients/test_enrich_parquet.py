@@ -189,7 +189,7 @@ def test_logs_and_tables_become_columns_of_text(city, tmp_path):
     rows = pq.read_table(tmp_path / "table.parquet").to_pylist()
     assert rows[0] == {"user": 'a "b"', "ip": "193.0.0.1", "line": None, **dict(zip(FIELDS, KNOWN["193.0.0.1"])), "enrich_error": None}
     assert rows[1]["line"] == "x" and rows[1]["enrich_error"] == "wrong number of columns"
-    for stdin, message in [(b'{"ip":"8.8.8.8"}\n', b"whose members vary"), (b"ip,ip\n8.8.8.8,1\n", b"two columns of the output have the name 'ip'")]:
+    for stdin, message in [(b"ip,ip\n8.8.8.8,1\n", b"two columns of the output have the name 'ip'")]:
         done = enrich(city, "-o", tmp_path / "no.parquet", stdin=stdin)
         assert done.returncode == 2 and message in done.stderr, done.stderr
         assert not (tmp_path / "no.parquet").exists()
@@ -220,3 +220,39 @@ def test_a_second_run_keeps_the_faults_of_the_first_and_refuses_a_field_that_is_
     assert found == one["enrich_error"].to_pylist()
     done = enrich(city, tmp_path / "one.parquet", "-o", tmp_path / "no.parquet", fields=["asn"])
     assert done.returncode == 2 and b"has a column 'asn' already; allowed: " in done.stderr
+
+
+def test_parquet_on_standard_input_is_read_as_a_file_is(city, tmp_path):
+    pq.write_table(table(300), tmp_path / "in.parquet")
+    whole = (tmp_path / "in.parquet").read_bytes()
+    from_file = enrich(city, tmp_path / "in.parquet")
+    for arguments in [[], ["-"], ["--input-format", "parquet"]]:
+        done = enrich(city, *arguments, stdin=whole)
+        assert done.returncode == 0 and done.stdout == from_file.stdout, done.stderr
+    done = enrich(city, "-o", tmp_path / "out.parquet", stdin=whole)
+    assert done.returncode == 0 and pq.read_table(tmp_path / "out.parquet").num_rows == 300, done.stderr
+    for size in [4, 5, 100, len(whole) - 1]:
+        done = enrich(city, stdin=whole[:size])
+        assert done.returncode == 2 and done.stderr.startswith(b"whered: standard input: ") and done.stderr.count(b"\n") == 1, (size, done.stderr)
+    done = enrich(city, "-", "-", "--input-format", "parquet", stdin=whole)
+    assert done.returncode == 2 and b"asked for twice" in done.stderr
+
+
+def test_objects_become_columns_of_their_members(city, tmp_path):
+    records = [{"ip": "8.8.8.8", "n": 1.50, "tags": ["a", {"b": None}], "e": "é\"", "nothing": None} for _ in range(100)]
+    records += [{"ip": "193.0.0.1", "new": True, "line": 7}, {"n": "text"}]
+    text = "".join(json.dumps(record) + "\n" for record in records) + "broken\n" + '{"ip":"x","enrich_error":"earlier"}\n{"ip":"8.8.8.8","enrich_error":"earlier"}\n'
+    done = enrich(city, "-o", tmp_path / "out.parquet", stdin=text.encode())
+    assert done.returncode == 0, done.stderr
+    found = pq.read_table(tmp_path / "out.parquet")
+    assert found.schema.names == ["ip", "n", "tags", "e", "nothing", "other_members", "line", *FIELDS, "enrich_error"]
+    rows = found.to_pylist()
+    assert len(rows) == 105
+    assert rows[0]["n"] == "1.5" and json.loads(rows[0]["tags"]) == ["a", {"b": None}] and rows[0]["e"] == 'é"' and rows[0]["nothing"] is None
+    assert json.loads(rows[100]["other_members"]) == {"new": True, "line": 7} and rows[100]["asn"] == KNOWN["193.0.0.1"][1]
+    assert rows[101]["n"] == "text" and rows[101]["enrich_error"] == "no such member"
+    assert rows[102]["line"] == "broken" and rows[102]["ip"] is None and rows[102]["enrich_error"] == "not a JSON object"
+    assert [row["enrich_error"] for row in rows[103:]] == ["no IP address", "earlier"]
+    array = json.dumps(records[:50])
+    done = enrich(city, "-o", tmp_path / "array.parquet", stdin=array.encode())
+    assert done.returncode == 0 and pq.read_table(tmp_path / "array.parquet").num_rows == 50, done.stderr

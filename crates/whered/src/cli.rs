@@ -244,7 +244,8 @@ pub(crate) enum OutputFormat {
 
 #[derive(Args)]
 pub(crate) struct EnrichArguments {
-    /// Input files, plain or compressed with gzip or zstd, or Parquet; without any, standard input
+    /// Input files, plain or compressed with gzip, zstd, xz, bzip2 or LZ4, or Parquet; without any,
+    /// standard input
     #[arg(value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
     /// Database file (.mmdb or legacy GeoIP .dat), named after the file or NAME; repeatable. Two
@@ -255,6 +256,9 @@ pub(crate) struct EnrichArguments {
     /// the address family; repeatable. Without any, the common fields
     #[arg(long, value_name = "[NAME:]PATH")]
     pub(crate) field: Vec<String>,
+    /// Text before the names of the added columns, for an input that has these names already
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) prefix: String,
     /// Output file, compressed if it ends in .gz or .zst; without it, standard output
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
@@ -331,6 +335,9 @@ pub(crate) enum InputFormat {
     Istio,
     /// nginx error log
     NginxError,
+    /// Packets that the kernel logs for iptables, nft, ufw and firewalld, also in a system log
+    #[value(alias = "nftables", alias = "ufw", alias = "nflog", alias = "kernel")]
+    Iptables,
     /// System log: the address of the client in messages of sshd and others
     #[value(alias = "sshd", alias = "auth")]
     Syslog,

@@ -13,6 +13,8 @@ use super::find::Finder;
 /// The fields that are added, and what finds them.
 pub(crate) struct Additions {
     pub(crate) columns: Vec<Column>,
+    /// The column or member that says what is wrong with a record.
+    pub(crate) fault_name: String,
     pub(crate) finders: Vec<Finder>,
     /// Which address of a list counts.
     pub(crate) list: ListChoice,
@@ -23,6 +25,12 @@ pub(crate) struct Additions {
 }
 
 impl Additions {
+    /// The names of the added columns, that of faults among them.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let columns = self.columns.iter().map(|column| column.name.as_str());
+        columns.chain([self.fault_name.as_str()])
+    }
+
     /// Builds the indexes of the databases in a thread of its own. Nobody waits for an index that
     /// comes too late.
     pub(crate) fn build_indexes(this: &Arc<Additions>) {

@@ -5,14 +5,16 @@
 //! [`RECORDS_LOOKED_AT`] are looked at, so an input whose addresses begin later wants `--column`.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde_json::{Map, Value};
 use whered_ip::text::{ListChoice, read_list};
 
 use super::split::csv::cell_text;
 use super::split::json::{self, MemberPath};
-use super::split::{Shape, csv, last_record_end, line_end, record_end};
+use super::split::{Fault, Scratch, Shape, csv, last_record_end, line_end, record_end, split};
 use crate::cli::{HeaderChoice, InputFormat};
 use whered_capture::logs::{self, Columns, LogFormat, Pattern, access as log};
 
@@ -82,6 +84,52 @@ pub(crate) struct Layout {
     pub(crate) header_bytes: usize,
     /// The bytes of a first line that a rotation has cut.
     pub(crate) cut_bytes: usize,
+    /// The members of the first objects; none but for JSON.
+    pub(crate) members: Vec<String>,
+}
+
+impl Layout {
+    fn new(shape: Shape, names: Vec<String>) -> Layout {
+        Layout { shape, names, header_bytes: 0, cut_bytes: 0, members: Vec::new() }
+    }
+
+    /// How many bytes a first line of a file takes that a rotation has cut: it is no record, and
+    /// the line behind it is one. Zero if it was not cut.
+    pub(crate) fn cut_bytes(&self, bytes: &[u8]) -> usize {
+        if self.header_bytes > 0 {
+            return 0;
+        }
+        let mut ends = (record_end(&self.shape, bytes, 0, true))
+            .and_then(|first| Some((first, record_end(&self.shape, bytes, first.next, true)?)));
+        ends = ends.filter(|(first, _)| first.next < bytes.len());
+        let Some((first, second)) = ends else { return 0 };
+        let fault = |content: Range<usize>| {
+            let mut parts = Vec::new();
+            let scratch = &mut Scratch::default();
+            let fault = split(&self.shape, bytes, content, &mut parts, scratch).err();
+            (fault, parts.len())
+        };
+        let (of_first, first_parts) = fault(0..first.content);
+        let (of_second, second_parts) = fault(first.next..second.content);
+        let is_record = match of_second {
+            None | Some(Fault::NoAddress | Fault::NoSuchMember) => true,
+            Some(_) => false,
+        };
+        let is_cut = match of_first {
+            Some(Fault::WrongColumnCount) => first_parts < second_parts,
+            Some(Fault::NotALogLine | Fault::UnendedQuote | Fault::NotAJsonObject) => true,
+            _ => false,
+        };
+        let passed = |content: Range<usize>| match &self.shape {
+            Shape::Columns(columns) => {
+                columns.passed(bytes.get(content).unwrap_or_default()).is_some()
+            }
+            _ => false,
+        };
+        let second_passes = passed(first.next..second.content);
+        let is_whole = passed(0..first.content) || !is_cut;
+        if !is_whole && (is_record || second_passes) { first.next } else { 0 }
+    }
 }
 
 /// Finds it out from the input's first bytes, which are all of it when `is_all`.
@@ -96,20 +144,24 @@ pub(crate) fn detect(wishes: &Wishes<'_>, bytes: &[u8], is_all: bool) -> Result<
         lines.iter().map(|line| bytes.get(line.clone()).unwrap_or_default()).collect();
     if let Some(pattern) = wishes.pattern {
         let pattern = Pattern::new(pattern).map_err(|what| format!("--pattern: {what}"))?;
-        return columns_layout(wishes, Columns::of_pattern(pattern), bytes, &lines);
+        return columns_layout(wishes, Columns::of_pattern(pattern), bytes);
     }
     if wishes.anywhere {
-        return columns_layout(wishes, Columns::named(LogFormat::Anywhere, false), bytes, &lines);
+        return columns_layout(wishes, Columns::named(LogFormat::Anywhere, false), bytes);
     }
-    let named =
-        |format: LogFormat| columns_layout(wishes, logs::named(format, &texts), bytes, &lines);
+    let named = |format: LogFormat| columns_layout(wishes, logs::named(format, &texts), bytes);
     let format = match wishes.format {
         Some(format) => format,
         None => match format_of(first) {
-            format @ (InputFormat::Csv | InputFormat::Tsv) => match logs::detect(&texts) {
-                Some(columns) => return columns_layout(wishes, columns, bytes, &lines),
-                None => format,
-            },
+            format @ (InputFormat::Csv | InputFormat::Tsv) => {
+                // A first line that was cut may be of no format.
+                let second = texts.get(1).copied().unwrap_or_default();
+                match (format_of(second), logs::detect(&texts)) {
+                    (behind @ (InputFormat::Combined | InputFormat::Ndjson), _) => behind,
+                    (_, Some(columns)) => return columns_layout(wishes, columns, bytes),
+                    (_, None) => format,
+                }
+            }
             format => format,
         },
     };
@@ -124,10 +176,10 @@ pub(crate) fn detect(wishes: &Wishes<'_>, bytes: &[u8], is_all: bool) -> Result<
             let columns = logs::by_header(&texts).ok_or(
                 "no line of the first ones names the columns; allowed: #Fields: or #fields",
             )?;
-            columns_layout(wishes, columns, bytes, &lines)
+            columns_layout(wishes, columns, bytes)
         }
         InputFormat::Vpc => match logs::by_header(&texts) {
-            Some(columns) => columns_layout(wishes, columns, bytes, &lines),
+            Some(columns) => columns_layout(wishes, columns, bytes),
             None => named(LogFormat::Vpc),
         },
         InputFormat::Alb => named(LogFormat::Alb),
@@ -138,6 +190,7 @@ pub(crate) fn detect(wishes: &Wishes<'_>, bytes: &[u8], is_all: bool) -> Result<
         InputFormat::Envoy => named(LogFormat::Envoy),
         InputFormat::Istio => named(LogFormat::Istio),
         InputFormat::NginxError => named(LogFormat::NginxError),
+        InputFormat::Iptables => named(LogFormat::Netfilter),
         InputFormat::Syslog => named(LogFormat::Sshd),
     }
 }
@@ -147,7 +200,6 @@ fn columns_layout(
     wishes: &Wishes<'_>,
     mut columns: Columns,
     bytes: &[u8],
-    lines: &[Range<usize>],
 ) -> Result<Layout, String> {
     if let Some(column) = wishes.column {
         let names = columns.names();
@@ -155,20 +207,11 @@ fn columns_layout(
         let at = at.or_else(|| numbered(column, names.len()));
         columns.set_address(at.ok_or_else(|| unknown_column(column, names, "column"))?);
     }
-    let mut scratch = logs::Scratch::default();
-    let mut is_record = |line: &Range<usize>| {
-        let text = bytes.get(line.clone()).unwrap_or_default();
-        let split = columns.split(bytes, line.clone(), &mut Vec::new(), &mut scratch);
-        columns.passed(text).is_some()
-            || !matches!(split, Err(fault) if fault != logs::LogFault::NoAddress)
-    };
-    let cut_bytes = match lines {
-        [first, second, ..] if !is_record(first) && is_record(second) => second.start,
-        _ => 0,
-    };
     let mut names = columns.names().to_vec();
     names.push(log::REST.to_owned());
-    Ok(Layout { shape: Shape::Columns(Arc::new(columns)), names, header_bytes: 0, cut_bytes })
+    let mut layout = Layout::new(Shape::Columns(Arc::new(columns)), names);
+    layout.cut_bytes = layout.cut_bytes(bytes);
+    Ok(layout)
 }
 
 fn format_of(line: &[u8]) -> InputFormat {
@@ -223,7 +266,9 @@ fn log_layout(wishes: &Wishes<'_>, bytes: &[u8]) -> Result<Layout, String> {
         }
     };
     let shape = Shape::Log { has_virtual_host, address_part };
-    Ok(Layout { shape, names, header_bytes: 0, cut_bytes: 0 })
+    let mut layout = Layout::new(shape, names);
+    layout.cut_bytes = layout.cut_bytes(bytes);
+    Ok(layout)
 }
 
 /// A number from 1 on as a place.
@@ -297,13 +342,13 @@ fn cell_layout(
     let first = rows.cells.first().filter(|_| !bytes.trim_ascii().is_empty());
     let Some(first) = first else {
         let shape = cell_shape(delimiter, 1, 0);
-        return Ok(Layout {
-            shape,
-            names: vec!["address".to_owned()],
-            header_bytes: 0,
-            cut_bytes: 0,
-        });
+        return Ok(Layout::new(shape, vec!["address".to_owned()]));
     };
+    if wishes.header != HeaderChoice::Yes && is_first_cut(&rows.cells) {
+        let rest = bytes.get(rows.second..).unwrap_or_default();
+        let layout = cell_layout(wishes, rest, is_all, delimiter)?;
+        return Ok(Layout { cut_bytes: rows.second, ..layout });
+    }
     let has_header = match wishes.header {
         HeaderChoice::Yes => true,
         HeaderChoice::No => false,
@@ -329,12 +374,15 @@ fn cell_layout(
         })?,
     };
     let shape = cell_shape(delimiter, names.len(), address_column);
-    Ok(Layout {
-        shape,
-        names,
-        header_bytes: if has_header { rows.second } else { 0 },
-        cut_bytes: 0,
-    })
+    let header_bytes = if has_header { rows.second } else { 0 };
+    Ok(Layout { header_bytes, ..Layout::new(shape, names) })
+}
+
+/// Whether the first row has fewer cells than all others, of which there are two or more.
+fn is_first_cut(rows: &[Vec<Vec<u8>>]) -> bool {
+    let [first, second, rest @ ..] = rows else { return false };
+    let has_all = |row: &Vec<Vec<u8>>| row.len() == second.len();
+    first.len() < second.len() && !rest.is_empty() && rest.iter().all(has_all)
 }
 
 /// The column whose name says so; otherwise the first that holds an address.
@@ -354,11 +402,12 @@ fn address_column(names: &[String], rows: &[Vec<Vec<u8>>]) -> Option<usize> {
 }
 
 fn json_layout(wishes: &Wishes<'_>, bytes: &[u8]) -> Result<Layout, String> {
-    let layout = |member: &[u8]| Layout {
-        shape: Shape::Ndjson { member: MemberPath::new(member) },
-        names: Vec::new(),
-        header_bytes: 0,
-        cut_bytes: 0,
+    let layout = |member: &[u8]| {
+        let shape = Shape::Ndjson { member: MemberPath::new(member) };
+        let mut layout = Layout::new(shape, Vec::new());
+        layout.cut_bytes = layout.cut_bytes(bytes);
+        layout.members = members_of(bytes);
+        layout
     };
     if let Some(column) = wishes.column {
         return Ok(layout(column.as_bytes()));
@@ -390,6 +439,22 @@ fn json_layout(wishes: &Wishes<'_>, bytes: &[u8]) -> Result<Layout, String> {
     by_name.or(members.first()).map(|member| layout(member)).ok_or_else(|| {
         "no member of the first lines holds an IP address; name one by --column".to_owned()
     })
+}
+
+/// The names of the members of the first objects, in the order in which they come.
+fn members_of(bytes: &[u8]) -> Vec<String> {
+    let mut members: Vec<String> = Vec::new();
+    let mut known = HashSet::new();
+    for line in first_lines(bytes) {
+        let line = bytes.get(line).unwrap_or_default();
+        let object: Result<Map<String, Value>, _> = serde_json::from_slice(line);
+        for (name, _) in object.into_iter().flatten() {
+            if known.insert(name.clone()) {
+                members.push(name);
+            }
+        }
+    }
+    members
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! Text of other encodings as UTF-8.
 //!
-//! Not for finding an encoding out, but for UTF-16 with a byte order mark. What is not text in its
-//! encoding becomes U+FFFD.
+//! Not for finding an encoding out, but for UTF-16 with a byte order mark; UTF-16 without one is
+//! refused. What is not text in its encoding becomes U+FFFD. Line ends that are a carriage return
+//! alone become line feeds here as well.
 
 use std::io::{self, Read};
+
+use memchr::memchr;
 
 use crate::cli::Encoding;
 
@@ -29,6 +32,71 @@ pub(crate) fn marked(head: &[u8]) -> Option<Encoding> {
         [0xff, 0xfe, ..] => Some(Encoding::Utf16le),
         [0xfe, 0xff, ..] => Some(Encoding::Utf16be),
         _ => None,
+    }
+}
+
+/// How many bytes show UTF-16.
+const UTF16_BYTES: usize = 512;
+
+/// Refuses what looks like UTF-16 without a byte order mark: every other byte is zero, but for some.
+///
+/// # Errors
+/// That it does.
+pub(crate) fn refuse_utf16(head: &[u8]) -> io::Result<()> {
+    let head = head.get(..head.len().min(UTF16_BYTES) & !1).unwrap_or_default();
+    if head.len() < 4 || marked(head).is_some() {
+        return Ok(());
+    }
+    let zeros = |first: usize| head.iter().skip(first).step_by(2).filter(|&&b| b == 0).count();
+    let (first, second, units) = (zeros(0), zeros(1), head.len() / 2);
+    let name = match (first, second) {
+        (0, second) if 4 * second >= 3 * units => "utf-16le",
+        (first, 0) if 4 * first >= 3 * units => "utf-16be",
+        _ => return Ok(()),
+    };
+    let message = format!(
+        "looks like UTF-16 without a byte order mark; allowed: --encoding {name}, or UTF-8"
+    );
+    Err(io::Error::new(io::ErrorKind::InvalidData, message))
+}
+
+/// Whether lines end with a carriage return alone, as far as can be seen.
+pub(crate) fn has_returns_alone(head: &[u8]) -> bool {
+    let rest = memchr(b'\r', head).and_then(|at| head.get(at + 1..)).unwrap_or_default();
+    !rest.is_empty() && memchr(b'\n', head).is_none()
+}
+
+/// Reads lines that end with a carriage return as lines that end with a line feed. One that follows
+/// a carriage return is of the same line end.
+pub(crate) struct ReturnsReader<R> {
+    inner: R,
+    is_behind_return: bool,
+}
+
+impl<R: Read> ReturnsReader<R> {
+    pub(crate) fn new(inner: R) -> ReturnsReader<R> {
+        ReturnsReader { inner, is_behind_return: false }
+    }
+}
+
+impl<R: Read> Read for ReturnsReader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let read = self.inner.read(buffer)?;
+            let mut kept = 0;
+            for at in 0..read {
+                let Some(&byte) = buffer.get(at) else { break };
+                let is_second = self.is_behind_return && byte == b'\n';
+                self.is_behind_return = byte == b'\r';
+                if let Some(place) = buffer.get_mut(kept).filter(|_| !is_second) {
+                    *place = if byte == b'\r' { b'\n' } else { byte };
+                    kept += 1;
+                }
+            }
+            if kept > 0 || read == 0 {
+                return Ok(kept);
+            }
+        }
     }
 }
 
@@ -121,6 +189,40 @@ mod tests {
         let mut out = String::new();
         DecodingReader::new(bytes, encoding).read_to_string(&mut out).unwrap();
         out
+    }
+
+    #[test]
+    fn utf_16_without_a_mark_is_refused_with_its_name_and_other_text_is_not() {
+        let text = "8.8.8.8 é\n";
+        let units =
+            |order: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(order).collect::<Vec<u8>>();
+        for (bytes, name) in
+            [(units(u16::to_le_bytes), "utf-16le"), (units(u16::to_be_bytes), "utf-16be")]
+        {
+            let message = refuse_utf16(&bytes).unwrap_err().to_string();
+            assert!(message.contains(&format!("; allowed: --encoding {name}, ")), "{message}");
+            refuse_utf16(&[b"\xff\xfe", bytes.as_slice()].concat()).unwrap();
+        }
+        for bytes in [text.as_bytes(), b"", b"a\0", b"a\0b", b"\0\0\0\0", b"8.8.8.8\0\0\0"] {
+            refuse_utf16(bytes).unwrap();
+        }
+    }
+
+    #[test]
+    fn returns_alone_end_lines_and_one_before_a_line_feed_does_not_end_two() {
+        for (text, is_alone) in
+            [("a\rb\r", true), ("a\rb", true), ("a\r", false), ("a\r\nb\r", false), ("a", false)]
+        {
+            assert_eq!(has_returns_alone(text.as_bytes()), is_alone, "{text:?}");
+        }
+        for size in [1, 2, 3, 100] {
+            let (mut reader, mut out) = (ReturnsReader::new(&b"a\rb\r\nc\r\rd"[..]), Vec::new());
+            let mut piece = vec![0; size];
+            while let count @ 1.. = reader.read(&mut piece).unwrap() {
+                out.extend_from_slice(&piece[..count]);
+            }
+            assert_eq!(out, b"a\nb\nc\n\nd");
+        }
     }
 
     #[test]

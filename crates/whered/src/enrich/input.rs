@@ -10,13 +10,14 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::detect::Layout;
-use super::encoding::{DecodingReader, marked};
+use super::encoding::{DecodingReader, ReturnsReader, has_returns_alone, marked, refuse_utf16};
 use super::json_records::{Form, JsonRecords};
 use super::split::last_record_end;
 use crate::cli::Encoding;
+use crate::outcome::complain;
 use crate::unpack::{Stream, unpacked};
 
 /// The longest record.
@@ -37,8 +38,10 @@ pub(crate) struct Input {
     carried: Vec<u8>,
     /// What the first file's header is, once it is known.
     header: Vec<u8>,
-    /// Whether what is carried begins with the header of a further file.
-    expects_header: bool,
+    /// Whether what is carried begins with the first line of a further file.
+    is_at_start: bool,
+    /// How many first lines were cut, and left out.
+    cut_lines: Arc<AtomicU64>,
     progress: Arc<AtomicU64>,
     encoding: Option<Encoding>,
     /// Whether the input is looked at for JSON that is not one object a line.
@@ -49,6 +52,8 @@ pub(crate) struct Input {
 struct Current {
     name: String,
     reader: Box<dyn Read + Send>,
+    /// Whether records were lines in the file already.
+    is_by_line: bool,
     is_live: bool,
     is_at_end: bool,
 }
@@ -70,13 +75,49 @@ impl Input {
             current: None,
             carried: Vec::new(),
             header: Vec::new(),
-            expects_header: false,
+            is_at_start: false,
+            cut_lines: Arc::default(),
             progress: Arc::default(),
             encoding,
             may_be_json,
         };
         input.open_next()?;
         Ok(input)
+    }
+
+    /// One stream that is open and unpacked; one that `is_live` is handed on as it comes.
+    pub(crate) fn of_stream(
+        name: String,
+        stream: Stream,
+        is_live: bool,
+        encoding: Option<Encoding>,
+        may_be_json: bool,
+    ) -> Result<Input, String> {
+        let mut input = Input {
+            waiting: Vec::new(),
+            current: None,
+            carried: Vec::new(),
+            header: Vec::new(),
+            is_at_start: true,
+            cut_lines: Arc::default(),
+            progress: Arc::default(),
+            encoding,
+            may_be_json,
+        };
+        let text = input.as_text(stream).map_err(|error| format!("{name}: {error}"))?;
+        let (reader, is_by_line) = text;
+        input.current = Some(Current { name, reader, is_by_line, is_live, is_at_end: false });
+        input.skip_mark()?;
+        Ok(input)
+    }
+
+    /// What was not taken of the present file.
+    pub(crate) fn into_stream(self) -> Stream {
+        let carried = Cursor::new(self.carried);
+        match self.current {
+            Some(current) => Box::new(carried.chain(current.reader)),
+            None => Box::new(carried),
+        }
     }
 
     /// The size of all inputs, if they are files.
@@ -91,6 +132,11 @@ impl Input {
     /// How many bytes of the files were read.
     pub(crate) fn progress(&self) -> Arc<AtomicU64> {
         self.progress.clone()
+    }
+
+    /// How many first lines of files were cut by a rotation.
+    pub(crate) fn cut_lines(&self) -> Arc<AtomicU64> {
+        self.cut_lines.clone()
     }
 
     /// The name of the file that is being read.
@@ -120,27 +166,36 @@ impl Input {
             Box::new(file)
         };
         let (reader, is_packed) = unpacked(file, self.progress.clone()).map_err(fail)?;
-        let reader = self.as_text(reader).map_err(fail)?;
+        let (reader, is_by_line) = self.as_text(reader).map_err(fail)?;
         let is_live = is_standard_input && !is_packed;
-        self.current = Some(Current { name, reader, is_live, is_at_end: false });
+        self.current = Some(Current { name, reader, is_by_line, is_live, is_at_end: false });
         self.skip_mark()?;
-        self.expects_header = !self.header.is_empty();
+        self.is_at_start = true;
         Ok(true)
     }
 
-    /// The stream as UTF-8, and JSON of other forms as one object a line.
-    fn as_text(&self, mut stream: Stream) -> io::Result<Stream> {
+    /// The stream as UTF-8 whose lines end with LF, and JSON of other forms as one object a line;
+    /// whether records are lines in the stream itself.
+    fn as_text(&self, mut stream: Stream) -> io::Result<(Stream, bool)> {
         let head = first_read(&mut stream)?;
+        if self.encoding.is_none() {
+            refuse_utf16(&head)?;
+        }
         let encoding = self.encoding.or_else(|| marked(&head));
         let stream: Stream = Box::new(Cursor::new(head).chain(stream));
         let mut stream: Stream = match encoding {
             None | Some(Encoding::Utf8) => stream,
             Some(encoding) => Box::new(DecodingReader::new(stream, encoding)),
         };
-        if !self.may_be_json {
-            return Ok(stream);
-        }
         let mut head = first_read(&mut stream)?;
+        if has_returns_alone(&head) {
+            let whole = Cursor::new(std::mem::take(&mut head)).chain(stream);
+            stream = Box::new(ReturnsReader::new(whole));
+            head = first_read(&mut stream)?;
+        }
+        if !self.may_be_json {
+            return Ok((Box::new(Cursor::new(head).chain(stream)), true));
+        }
         while !Form::is_decided(&head) && head.len() < HEAD_BYTES {
             let more = first_read(&mut stream)?;
             if more.is_empty() {
@@ -152,8 +207,8 @@ impl Input {
         let form = Form::of(head.get(mark..).unwrap_or_default());
         let stream = Cursor::new(head).chain(stream);
         Ok(match form {
-            Some(form) => Box::new(JsonRecords::new(stream, form)),
-            None => Box::new(stream),
+            Some(form) => (Box::new(JsonRecords::new(stream, form)), false),
+            None => (Box::new(stream), true),
         })
     }
 
@@ -180,7 +235,7 @@ impl Input {
     /// The first bytes of the first file, and whether they are all of it. They stay to be read.
     pub(crate) fn first_bytes(&mut self) -> Result<(&[u8], bool), String> {
         let is_live = self.current.as_ref().is_some_and(|current| current.is_live);
-        let mut size_bytes = DETECTED_BYTES;
+        let (mut size_bytes, mut seen) = (DETECTED_BYTES, 0);
         loop {
             match &mut self.current {
                 Some(current) if is_live => {
@@ -189,17 +244,23 @@ impl Input {
                 _ => self.read_up_to(size_bytes)?,
             }
             let is_all = self.current.as_ref().is_none_or(|current| current.is_at_end);
-            if is_all || self.carried.contains(&b'\n') || self.carried.len() > RECORD_BYTES_MAX {
+            let unseen = self.carried.get(seen..).unwrap_or_default();
+            if is_all || unseen.contains(&b'\n') {
                 return Ok((&self.carried, is_all));
             }
-            size_bytes = self.carried.len() + DETECTED_BYTES;
+            if self.carried.len() > RECORD_BYTES_MAX {
+                return Err(too_long(self.name()));
+            }
+            seen = self.carried.len();
+            size_bytes = (seen + DETECTED_BYTES).min(RECORD_BYTES_MAX + 1);
         }
     }
 
     /// Takes the header off the first file; the further ones must begin with the same.
     /// A line that was cut before it is left out.
     pub(crate) fn take_header(&mut self, layout: &Layout) -> Vec<u8> {
-        self.carried.drain(..layout.cut_bytes.min(self.carried.len()));
+        self.is_at_start = false;
+        self.leave_out(layout.cut_bytes);
         self.header = self.carried.drain(..layout.header_bytes.min(self.carried.len())).collect();
         self.header.clone()
     }
@@ -223,7 +284,7 @@ impl Input {
                 continue;
             }
             if current.is_at_end {
-                self.check_header(layout)?;
+                self.begin_file(layout)?;
                 std::mem::swap(block, &mut self.carried);
                 self.open_next()?;
                 if block.is_empty() {
@@ -233,7 +294,7 @@ impl Input {
             }
             let end = last_record_end(&layout.shape, &self.carried);
             if end > 0 {
-                self.check_header(layout)?;
+                self.begin_file(layout)?;
                 let end = last_record_end(&layout.shape, &self.carried);
                 block.extend_from_slice(self.carried.get(end..).unwrap_or_default());
                 self.carried.truncate(end);
@@ -244,17 +305,33 @@ impl Input {
                 return Ok(true);
             }
             if self.carried.len() > RECORD_BYTES_MAX {
-                let name = &current.name;
-                let most = RECORD_BYTES_MAX >> 20;
-                return Err(format!("{name}: a record of more than {most} MiB; allowed: less"));
+                return Err(too_long(&current.name));
             }
-            wanted = (self.carried.len() * 2).max(wanted);
+            wanted = (self.carried.len() * 2).max(wanted).min(RECORD_BYTES_MAX + 1);
         }
     }
 
-    /// A further file's header is left out if it is the first one's, and an error otherwise.
-    fn check_header(&mut self, _layout: &Layout) -> Result<(), String> {
-        if !std::mem::take(&mut self.expects_header) || self.carried.is_empty() {
+    /// Leaves out a first line that was cut, and says so.
+    fn leave_out(&mut self, cut_bytes: usize) {
+        if cut_bytes > 0 {
+            self.carried.drain(..cut_bytes.min(self.carried.len()));
+            self.cut_lines.fetch_add(1, Ordering::Relaxed);
+            let name = self.name();
+            complain(&format!("{name}: the first line is no whole record and is skipped"));
+        }
+    }
+
+    /// Looks at the first line of a further file: a header is left out if it is the first file's,
+    /// and an error otherwise; a line that was cut is left out.
+    fn begin_file(&mut self, layout: &Layout) -> Result<(), String> {
+        if self.carried.is_empty() || !std::mem::take(&mut self.is_at_start) {
+            return Ok(());
+        }
+        if self.header.is_empty() {
+            let is_one_object_a_line = self.current.as_ref().is_some_and(|file| file.is_by_line);
+            if is_one_object_a_line {
+                self.leave_out(layout.cut_bytes(&self.carried));
+            }
             return Ok(());
         }
         let content = self.header.trim_ascii_end();
@@ -270,6 +347,11 @@ impl Input {
         self.carried.drain(..content.len() + line_end);
         Ok(())
     }
+}
+
+fn too_long(name: &str) -> String {
+    let most = RECORD_BYTES_MAX >> 20;
+    format!("{name}: a record of more than {most} MiB; allowed: less")
 }
 
 /// What the stream gives first: more is not waited for.

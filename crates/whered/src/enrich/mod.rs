@@ -14,11 +14,11 @@
 mod additions;
 mod addresses;
 mod cells;
-mod detect;
+pub(crate) mod detect;
 mod encoding;
 pub(crate) mod fields;
 mod find;
-mod input;
+pub(crate) mod input;
 mod json_records;
 #[cfg(feature = "export")]
 mod ordered;
@@ -27,7 +27,7 @@ mod output;
 mod parquet;
 mod pipeline;
 pub(crate) mod progress;
-mod split;
+pub(crate) mod split;
 mod work;
 mod write;
 
@@ -35,6 +35,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use crate::cli::{EnrichArguments, EnrichFormat, InputFormat};
@@ -70,7 +71,10 @@ pub(crate) fn run(arguments: &EnrichArguments) -> Result<Outcome, Failure> {
     if let Some(output) = &arguments.output {
         refuse_database(output, &databases)?;
     }
-    let columns = fields::columns(&arguments.field, &databases)?;
+    let mut columns = fields::columns(&arguments.field, &databases)?;
+    for column in &mut columns {
+        column.name.insert_str(0, &arguments.prefix);
+    }
     let threads = match arguments.threads {
         Some(threads) => threads,
         None => thread::available_parallelism().map_or(1, usize::from),
@@ -96,7 +100,8 @@ impl Run<'_> {
         let finders = finders(databases, &columns, arguments.no_lookup)?;
         let list = arguments.list.into();
         let is_without_lookups = arguments.no_lookup;
-        Ok(Arc::new(Additions { columns, finders, list, covered, is_without_lookups }))
+        let fault_name = format!("{}{FAULT_NAME}", arguments.prefix);
+        Ok(Arc::new(Additions { columns, fault_name, finders, list, covered, is_without_lookups }))
     }
 
     #[cfg(feature = "export")]
@@ -136,24 +141,26 @@ impl Run<'_> {
         };
         let form = output_format(arguments.output_format, &unpacked_name, &layout.shape)?;
         let header = input.take_header(&layout);
-        if layout.cut_bytes > 0 {
-            complain(&format!("{name}: the first line is no whole record and is skipped"));
-        }
         if form == EnrichFormat::Parquet {
             return self.text_to_parquet(input, &layout, packing);
         }
         let (body, style) = body_and_style(form, &layout);
-        let mut header = header_line(&body, style, &layout, &header, &self.columns);
+        let additions = self.additions()?;
+        let mut header = header_line(&body, style, &layout, &header, &additions);
+        if !header.is_empty() || style == Style::Json {
+            refuse_names(&name, &layout, style, &additions)?;
+        }
         packing.pack(&mut header).map_err(Failure::Message)?;
         let shape = layout.shape.clone();
-        let plan = Arc::new(Plan { shape, body, style, additions: self.additions()? });
+        let plan = Arc::new(Plan { shape, body, style, additions });
         let total_bytes = Input::size_bytes(&arguments.inputs);
         let mut output = Output::open(arguments.output.as_deref())?;
         output.write(&header)?;
         let job = pipeline::Job { layout: &layout, plan: &plan, packing, threads, total_bytes };
+        let cut_lines = input.cut_lines();
         let counts = job.run(input, &mut output)?;
         output.finish()?;
-        Ok(counts)
+        Ok(Counts { cut_lines: cut_lines.load(Ordering::Relaxed), ..counts })
     }
 
     #[cfg(feature = "export")]
@@ -166,7 +173,6 @@ impl Run<'_> {
         let (arguments, threads) = (self.arguments, self.threads);
         parquet::refuse_packed(EnrichFormat::Parquet, packing, arguments)?;
         let (kind, _) = parts_and_delimiter(&layout.shape, layout.names.len());
-        let kind = kind.ok_or_else(members_vary)?;
         let kinds = parquet::kinds(&self.databases, &self.columns)?;
         let text = parquet::TextInput { input, layout, parts: kind };
         parquet::enrich_text(arguments, text, &self.additions()?, &kinds, threads)
@@ -200,7 +206,8 @@ fn without_parquet() -> Failure {
 
 fn members_vary() -> Failure {
     Failure::Message(
-        "the input is NDJSON, whose members vary; allowed as --output-format: ndjson, same"
+        "the input is NDJSON, whose members vary; allowed as --output-format: ndjson, same, \
+         parquet"
             .to_owned(),
     )
 }
@@ -234,7 +241,7 @@ fn output_format(
     let usual = if is_log { EnrichFormat::Ndjson } else { EnrichFormat::Same };
     let form = asked.or_else(|| format_of_name(name)).unwrap_or(usual);
     let is_json = matches!(shape, Shape::Ndjson { .. });
-    if is_json && matches!(form, EnrichFormat::Csv | EnrichFormat::Tsv | EnrichFormat::Parquet) {
+    if is_json && matches!(form, EnrichFormat::Csv | EnrichFormat::Tsv) {
         return Err(members_vary());
     }
     if let (Shape::Columns(columns), EnrichFormat::Same) = (shape, form)
@@ -300,7 +307,7 @@ fn header_line(
     style: Style,
     layout: &Layout,
     header: &[u8],
-    columns: &[Column],
+    additions: &Additions,
 ) -> Vec<u8> {
     let Style::Cell { delimiter } = style else { return Vec::new() };
     let is_log = matches!(layout.shape, Shape::Log { .. } | Shape::Columns(_));
@@ -322,16 +329,40 @@ fn header_line(
             write_cell(name.as_bytes(), delimiter, &mut line);
         }
     }
-    for name in columns.iter().map(|column| column.name.as_str()).chain([FAULT_NAME]) {
+    for name in additions.names() {
         style.write_text(name.as_bytes(), &mut line);
     }
     line.extend_from_slice(line_end);
     line
 }
 
+/// Adding a name that is there would make two of it.
+fn refuse_names(
+    input: &str,
+    layout: &Layout,
+    style: Style,
+    additions: &Additions,
+) -> Result<(), Failure> {
+    let is_object = matches!(layout.shape, Shape::Ndjson { .. });
+    let fault_name = additions.fault_name.as_str();
+    // Only bad records have that member.
+    let is_added = |name: &&String| {
+        additions.names().any(|added| added == *name && (!is_object || added != fault_name))
+    };
+    let Some(name) = layout.names.iter().chain(&layout.members).find(is_added) else {
+        return Ok(());
+    };
+    let what = if style == Style::Json && is_object { "member" } else { "column" };
+    Err(Failure::Message(format!(
+        "{input}: has a {what} '{}' already; allowed: other names, by --prefix",
+        name.escape_debug()
+    )))
+}
+
 /// One line on standard error about all records.
 fn tell(counts: &Counts) {
-    let Counts { found, not_found, uncovered, bad, first_bad, comments, empty_lines } = counts;
+    let Counts { found, not_found, uncovered, bad, first_bad, .. } = counts;
+    let Counts { comments, empty_lines, cut_lines, .. } = counts;
     let first = match first_bad {
         Some((at, fault)) => format!(" (the first: record {}, {})", at + 1, fault.text()),
         None => String::new(),
@@ -341,10 +372,13 @@ fn tell(counts: &Counts) {
     let families = families
         .map(|(family, count)| format!("{count} of a family that no database covers ({family}), "));
     let families: String = families.collect();
-    let passed = match (comments, empty_lines) {
-        (0, 0) => String::new(),
+    let mut passed = match (comments, empty_lines, cut_lines) {
+        (0, 0, 0) => String::new(),
         _ => format!("; skipped: {comments} comments, {empty_lines} empty lines"),
     };
+    if *cut_lines > 0 {
+        passed.push_str(&format!(", {cut_lines} cut lines"));
+    }
     let line = format!(
         "{total} records: {found} found, {not_found} not found, {families}{bad} bad{first}{passed}"
     );

@@ -14,7 +14,7 @@ use super::additions::Additions;
 use super::addresses::Addresses;
 use super::cells::{Cells, Entry};
 use super::find::{DatabaseSnapshot, Finder};
-use super::split::{Fault, Scratch, Shape, read_part, record_end, split};
+use super::split::{Fault, Scratch, Shape, json, read_part, record_end, split};
 use super::write::{Body, Record, Style, line_end};
 use whered_capture::logs::SkippedLine;
 
@@ -40,6 +40,8 @@ pub(crate) struct Counts {
     /// Comments and empty lines, which are no records.
     pub(crate) comments: u64,
     pub(crate) empty_lines: u64,
+    /// First lines that a rotation has cut.
+    pub(crate) cut_lines: u64,
     /// The first bad one, counted from 0.
     pub(crate) first_bad: Option<(u64, Fault)>,
 }
@@ -142,7 +144,7 @@ impl Worker {
     }
 
     fn write(&self, block: &[u8], out: &mut Vec<u8>) -> Counts {
-        let Plan { body, style, .. } = &*self.plan;
+        let Plan { body, style, additions, .. } = &*self.plan;
         let mut counts = Counts::default();
         for (slot, line) in self.batch.lines.iter().enumerate() {
             let record = self.batch.record(line, block);
@@ -155,7 +157,8 @@ impl Worker {
                     out.extend_from_slice(segment.text(*entry));
                 }
             }
-            style.write_fault(line.fault.map(Fault::text), out);
+            let fault = line.fault.filter(|_| !self.has_fault_member(line, block));
+            style.write_fault(&additions.fault_name, fault.map(Fault::text), out);
             if *style == Style::Json && fields > 0 && out.get(fields - 1) == Some(&b'{') {
                 // An empty object has no member that the first field's comma could follow.
                 out.remove(fields);
@@ -164,6 +167,15 @@ impl Worker {
             counts.count(line.fault, has_value);
         }
         counts
+    }
+}
+
+impl Worker {
+    /// Whether an object has the fault of an earlier run, which stays.
+    fn has_fault_member(&self, line: &Line, block: &[u8]) -> bool {
+        let Plan { body: Body::Object, additions, .. } = &*self.plan else { return false };
+        let name = additions.fault_name.as_bytes();
+        json::has_member(block, line.content.clone(), name)
     }
 }
 

@@ -80,16 +80,18 @@ impl Style {
     }
 
     /// Appends what is wrong with a record; cells are there for good records too.
-    pub(crate) fn write_fault(self, fault: Option<&str>, out: &mut Vec<u8>) {
+    pub(crate) fn write_fault(self, name: &str, fault: Option<&str>, out: &mut Vec<u8>) {
         match (self, fault) {
             (Style::Cell { .. }, fault) => self.write_text(fault.unwrap_or("").as_bytes(), out),
             (_, None) => {}
             (Style::Json, Some(fault)) => {
-                out.extend_from_slice(format!(",\"{FAULT_NAME}\":").as_bytes());
+                out.push(b',');
+                write_json_text(name.as_bytes(), out);
+                out.push(b':');
                 write_json_text(fault.as_bytes(), out);
             }
             (Style::Log, Some(fault)) => {
-                self.write_text(format!("{FAULT_NAME}: {fault}").as_bytes(), out);
+                self.write_text(format!("{name}: {fault}").as_bytes(), out);
             }
         }
     }

@@ -31,6 +31,8 @@ pub(crate) struct ParquetFiles {
     /// Those that are not open yet, the last one first.
     waiting: Vec<PathBuf>,
     current: Option<(PathBuf, ParquetRecordBatchReader)>,
+    /// What was standard input.
+    spooled: Option<File>,
     pub(crate) schema: SchemaRef,
     /// The columns as Parquet has them; nothing if the files differ in it.
     pub(crate) parquet_schema: Option<SchemaDescPtr>,
@@ -42,11 +44,25 @@ pub(crate) struct ParquetFiles {
 /// What is wrong with a file.
 fn fault(path: &Path, error: &dyn std::fmt::Display) -> String {
     let text = error.to_string().replace('\n', " ");
-    format!("{}: cannot be read as Parquet: {text}; allowed: a whole Parquet file", path.display())
+    format!("{}: cannot be read as Parquet: {text}; allowed: a whole Parquet file", shown(path))
 }
 
-fn open(path: &Path) -> Result<(File, ArrowReaderMetadata), String> {
-    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+/// The name of an input.
+pub(super) fn shown(path: &Path) -> String {
+    match path == Path::new("-") {
+        true => "standard input".to_owned(),
+        false => path.display().to_string(),
+    }
+}
+
+/// Opens a file, or what was standard input. Its readers share one place in it, so that one is over
+/// before the next one begins.
+fn open(path: &Path, spooled: Option<&File>) -> Result<(File, ArrowReaderMetadata), String> {
+    let file = match spooled.filter(|_| path == Path::new("-")) {
+        Some(spooled) => spooled.try_clone(),
+        None => File::open(path),
+    };
+    let file = file.map_err(|error| format!("{}: {error}", shown(path)))?;
     let metadata = caught(path, || ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))?;
     Ok((file, metadata))
 }
@@ -87,21 +103,22 @@ impl ParquetFiles {
     ///
     /// # Errors
     /// A file that is not whole, or has other columns than the first one.
-    pub(crate) fn open(paths: &[PathBuf]) -> Result<ParquetFiles, String> {
+    pub(crate) fn open(paths: &[PathBuf], spooled: Option<File>) -> Result<ParquetFiles, String> {
         let first = paths.first().map_or(Path::new("-"), PathBuf::as_path);
-        let (_, metadata) = open(first)?;
+        let (_, metadata) = open(first, spooled.as_ref())?;
         let mut files = ParquetFiles {
             waiting: paths.iter().rev().cloned().collect(),
             current: None,
+            spooled,
             schema: metadata.schema().clone(),
             parquet_schema: Some(metadata.metadata().file_metadata().schema_descr_ptr()),
             metadata: entries(metadata.metadata()),
             row_count: row_count(metadata.metadata()),
         };
         for path in paths.iter().skip(1) {
-            let (_, metadata) = open(path)?;
+            let (_, metadata) = open(path, files.spooled.as_ref())?;
             let schema = merged(&files.schema, metadata.schema())
-                .map_err(|what| format!("{}: {what} as in {}", path.display(), first.display()))?;
+                .map_err(|what| format!("{}: {what} as in {}", shown(path), shown(first)))?;
             files.schema = Arc::new(schema);
             let descriptor = metadata.metadata().file_metadata().schema_descr_ptr();
             let is_same = |known: &SchemaDescPtr| known.root_schema() == descriptor.root_schema();
@@ -121,7 +138,7 @@ impl ParquetFiles {
         let Some(path) = self.waiting.last() else {
             return Ok(RecordBatch::new_empty(self.schema.clone()));
         };
-        let (file, metadata) = open(path)?;
+        let (file, metadata) = open(path, self.spooled.as_ref())?;
         let rows = batch_rows(metadata.metadata()).min(SAMPLE_ROWS);
         let found = caught(path, || {
             let builder = reader(file, &metadata).with_batch_size(rows).with_limit(SAMPLE_ROWS);
@@ -143,9 +160,9 @@ impl ParquetFiles {
                 }
             }
             let Some(path) = self.waiting.pop() else { return Ok(None) };
-            let (file, metadata) = open(&path)?;
+            let (file, metadata) = open(&path, self.spooled.as_ref())?;
             merged(&self.schema, metadata.schema())
-                .map_err(|_| format!("{}: has changed during the run", path.display()))?;
+                .map_err(|_| format!("{}: has changed during the run", shown(&path)))?;
             let reader = caught(&path, || reader(file, &metadata).build())?;
             self.current = Some((path, reader));
         }
@@ -208,7 +225,7 @@ mod tests {
     /// All rows, or the line that says why not.
     fn read(path: &Path, bytes: &[u8]) -> Result<usize, String> {
         std::fs::write(path, bytes).unwrap();
-        let mut files = ParquetFiles::open(&[path.to_owned()])?;
+        let mut files = ParquetFiles::open(&[path.to_owned()], None)?;
         files.sample()?;
         let mut rows = 0;
         while let Some(batch) = files.next_batch()? {

@@ -17,6 +17,7 @@ mod files;
 mod rows;
 mod silence;
 mod sink;
+mod spool;
 mod text;
 
 use std::io::Read;
@@ -36,7 +37,7 @@ use super::output::{Output, Packing};
 use super::progress::Progress;
 use super::split::Fault;
 use super::work::Counts;
-use super::write::{FAULT_NAME, Style};
+use super::write::Style;
 use crate::cli::{EnrichArguments, EnrichFormat, InputFormat};
 use crate::outcome::Failure;
 use address::AddressColumn;
@@ -90,8 +91,10 @@ pub(super) fn enrich_files(
     kinds: Vec<FieldKind>,
     threads: usize,
 ) -> Result<Counts, Failure> {
-    let paths = &arguments.inputs;
-    if let Some(other) = paths.iter().find(|path| !is_parquet(path)) {
+    let standard = [PathBuf::from("-")];
+    let paths = if arguments.inputs.is_empty() { &standard[..] } else { &arguments.inputs };
+    let is_standard = |path: &PathBuf| path.as_path() == Path::new("-");
+    if let Some(other) = paths.iter().find(|path| !is_standard(path) && !is_parquet(path)) {
         let first = paths.first().map_or(Path::new("-"), PathBuf::as_path);
         return Err(Failure::Message(format!(
             "{}: is no Parquet file as {} is; allowed: inputs of one format, each a file",
@@ -99,15 +102,23 @@ pub(super) fn enrich_files(
             first.display()
         )));
     }
-    let mut files = ParquetFiles::open(paths).map_err(Failure::Message)?;
-    let name = paths.first().map(|path| path.display().to_string()).unwrap_or_default();
+    let spooled = match paths.iter().filter(|path| is_standard(path)).count() {
+        0 => None,
+        1 => Some(spool::standard_input()?),
+        _ => {
+            let what = "standard input: is asked for twice; allowed: once";
+            return Err(Failure::Message(what.to_owned()));
+        }
+    };
+    let mut files = ParquetFiles::open(paths, spooled).map_err(Failure::Message)?;
+    let name = paths.first().map(|path| files::shown(path)).unwrap_or_default();
     let sample = files.sample().map_err(Failure::Message)?;
     let address = AddressColumn::find(arguments.column.as_deref(), &sample)
         .map_err(|what| Failure::Message(format!("{name}: {what}")))?;
     let (form, packing) = form_and_packing(arguments)?;
     let schema = output_schema(&files.schema, additions, &kinds)
         .map_err(|what| Failure::Message(format!("{name}: {what}")))?;
-    let (plain, _) = without_faults(&sample).map_err(Failure::Message)?;
+    let (plain, _) = without_faults(&sample, &additions.fault_name).map_err(Failure::Message)?;
     let plain_schema = plain.schema();
     let is_text = !matches!(form, EnrichFormat::Same | EnrichFormat::Parquet);
     let rows = is_text.then(|| RowStyle::new(style_of(form), &plain_schema));
@@ -175,13 +186,14 @@ fn output_schema(
     additions: &Additions,
     kinds: &[FieldKind],
 ) -> Result<SchemaRef, String> {
-    let known = input.fields().iter().filter(|field| field.name() != FAULT_NAME);
+    let fault_name = additions.fault_name.as_str();
+    let known = input.fields().iter().filter(|field| field.name() != fault_name);
     let mut fields: Vec<Field> = known.map(|field| field.as_ref().clone()).collect();
     let mut add = |name: &str, kind: DataType| {
         if input.fields().find(name).is_some() {
             return Err(format!(
-                "has a column '{}' already; allowed: fields of other names (one run adds fields of \
-                 several --db)",
+                "has a column '{}' already; allowed: other names, by --prefix (one run adds fields \
+                 of several --db)",
                 name.escape_debug()
             ));
         }
@@ -191,7 +203,7 @@ fn output_schema(
     for (column, kind) in additions.columns.iter().zip(kinds) {
         add(&column.name, kind.data_type())?;
     }
-    fields.push(Field::new(FAULT_NAME, DataType::Utf8, true));
+    fields.push(Field::new(fault_name, DataType::Utf8, true));
     Ok(Arc::new(Schema::new_with_metadata(fields, input.metadata().clone())))
 }
 
@@ -208,12 +220,15 @@ fn earlier_fault(earlier: Option<&StringArray>, row: usize) -> Option<&str> {
 }
 
 /// A batch without the faults of an earlier run, and these.
-fn without_faults(batch: &RecordBatch) -> Result<(RecordBatch, Option<StringArray>), String> {
+fn without_faults(
+    batch: &RecordBatch,
+    fault_name: &str,
+) -> Result<(RecordBatch, Option<StringArray>), String> {
     let schema = batch.schema_ref();
-    let Ok(at) = schema.index_of(FAULT_NAME) else { return Ok((batch.clone(), None)) };
+    let Ok(at) = schema.index_of(fault_name) else { return Ok((batch.clone(), None)) };
     let others: Vec<usize> = (0..schema.fields().len()).filter(|other| *other != at).collect();
     let faults = batch.column(at).as_string_opt::<i32>().cloned().ok_or_else(|| {
-        format!("the column '{FAULT_NAME}' of the input is no text; allowed: text, as enrich adds")
+        format!("the column '{fault_name}' of the input is no text; allowed: text, as enrich adds")
     })?;
     Ok((batch.project(&others).map_err(|error| error.to_string())?, Some(faults)))
 }
@@ -241,10 +256,8 @@ impl Plan {
         let (style, mut header) = (self.style(), Vec::new());
         rows.write_header(&mut header);
         if style != Style::Json {
-            let names = self.additions.columns.iter().map(|column| column.name.as_str());
-            names
-                .chain([FAULT_NAME])
-                .for_each(|name| style.write_text(name.as_bytes(), &mut header));
+            let names = self.additions.names();
+            names.for_each(|name| style.write_text(name.as_bytes(), &mut header));
             header.push(b'\n');
         }
         self.packing.pack(&mut header).map_err(Failure::Message)?;
@@ -353,7 +366,7 @@ impl<'a> Worker<'a> {
         for (row, fault) in faults.iter().enumerate() {
             counts.count(*fault, added.iter().any(|array| array.is_valid(row)));
         }
-        let (batch, earlier) = without_faults(batch)?;
+        let (batch, earlier) = without_faults(batch, &self.plan.additions.fault_name)?;
         let mut columns = batch.columns().to_vec();
         columns.extend(added);
         columns.push(fault_array(faults, earlier.as_ref()));
@@ -378,7 +391,7 @@ impl<'a> Worker<'a> {
         }
         let mut counts = Counts::default();
         let mut out = Vec::new();
-        let (batch, earlier) = without_faults(batch)?;
+        let (batch, earlier) = without_faults(batch, &self.plan.additions.fault_name)?;
         let mut rows = rows.rows(&batch)?;
         for (row, fault) in faults.iter().enumerate() {
             rows.write(row, &mut out);
@@ -391,7 +404,7 @@ impl<'a> Worker<'a> {
             }
             let fault_text =
                 fault.map(Fault::text).or_else(|| earlier_fault(earlier.as_ref(), row));
-            style.write_fault(fault_text, &mut out);
+            style.write_fault(&self.plan.additions.fault_name, fault_text, &mut out);
             out.extend_from_slice(if style == Style::Json { b"}\n" } else { b"\n" });
             counts.count(*fault, has_value);
         }
@@ -405,6 +418,9 @@ pub(super) fn is_input(arguments: &EnrichArguments) -> bool {
     match arguments.input_format {
         Some(InputFormat::Parquet) => true,
         Some(_) => false,
-        None => arguments.inputs.first().is_some_and(|path| is_parquet(path)),
+        None => match arguments.inputs.first() {
+            Some(path) if path != Path::new("-") => is_parquet(path),
+            _ => spool::is_parquet_on_standard_input(),
+        },
     }
 }

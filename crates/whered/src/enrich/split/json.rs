@@ -52,6 +52,11 @@ impl MemberPath {
         MemberPath { whole: text.to_vec(), names, has_index }
     }
 
+    /// The path as it was written.
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.whole
+    }
+
     fn matches(&self, bytes: &[u8], names: &[Range<usize>]) -> bool {
         let is = |name: &Range<usize>, wanted: &[u8]| {
             if name.end == INDEX_MARK {
@@ -131,6 +136,16 @@ pub(crate) fn each_text(
     take: impl FnMut(&[Range<usize>], &Range<usize>),
 ) -> Option<()> {
     each_value(bytes, content, names, false, take)
+}
+
+/// Whether `content` is an object that has a text of this name.
+pub(crate) fn has_member(bytes: &[u8], content: Range<usize>, wanted: &[u8]) -> bool {
+    let mut found = false;
+    let is_object = each_text(bytes, content, &mut Vec::new(), |names, _| {
+        let [name] = names else { return };
+        found |= bytes.get(name.clone()).is_some_and(|name| *decoded(name) == *wanted);
+    });
+    is_object.is_some() && found
 }
 
 /// As [`each_text`], and `with_indexes` also those inside of arrays, by the numbers of elements.
