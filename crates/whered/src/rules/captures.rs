@@ -1,11 +1,12 @@
 //! Packets and flows out of captures, and what kind of source a file is.
 //!
 //! For: pcap, pcapng and Zeek's `conn.log`, plain or packed. Not for: lines and CSV, which people
-//! write and whose mistakes end nothing (`packets`), nor for the formats themselves
-//! (`whered-capture`).
+//! write and whose mistakes end nothing (`packets`), other logs (`logs`), nor for the formats
+//! themselves (`whered-capture`).
 //!
 //! ```text
-//! file ─ unpacked ─ first bytes: a capture? ─┬─ yes ─► Captured
+//! file ─ unpacked ─ first bytes: a capture? ─┬─ yes ─► CaptureSource
+//!                                            ├─ a log ─► LogSource
 //!                                            └─ no ──► Lines
 //! ```
 //!
@@ -22,7 +23,9 @@ use whered_capture::{Capture, Format, Interface, PacketRecord};
 use whered_rules::{Detail, Packet, State};
 
 use super::load::shown;
-use super::packets::{Item, Lines, PacketSource, Record};
+use super::logs::{ALL_KNOWN, LogOptions, LogSource};
+use super::packets::{Item, Lines, PacketSource, Record, is_packet_line};
+use crate::enrich::input::Input;
 use crate::outcome::Failure;
 use crate::unpack::{Stream, unpacked};
 
@@ -39,8 +42,13 @@ pub(super) struct PacketInput {
 
 /// Opens a file, or standard input for `-`. Packets of captures have the given state where theirs
 /// is not told, and details where rules ask for such.
-pub(super) fn open(path: &Path, state: State, has_details: bool) -> Result<PacketInput, Failure> {
+pub(super) fn open(
+    path: &Path,
+    options: LogOptions<'_>,
+    has_details: bool,
+) -> Result<PacketInput, Failure> {
     let name = shown(path);
+    let state = options.state.unwrap_or_default();
     let fail = |error: io::Error| Failure::Message(format!("{name}: {error}"));
     let (stream, size_bytes): (Stream, _) = if path == Path::new("-") {
         (Box::new(io::stdin()), None)
@@ -51,10 +59,18 @@ pub(super) fn open(path: &Path, state: State, has_details: bool) -> Result<Packe
         (Box::new(file), size_bytes)
     };
     let read_bytes = Arc::new(AtomicU64::new(0));
-    let (mut stream, _) = unpacked(stream, read_bytes.clone()).map_err(fail)?;
+    let (mut stream, is_packed) = unpacked(stream, read_bytes.clone()).map_err(fail)?;
+    let is_live = path == Path::new("-") && !is_packed;
     let head = head(&mut stream).map_err(fail)?;
     let format = Format::of_head(&head);
-    let is_text = !head.contains(&0);
+    let is_flow_log = match format {
+        Some(Format::ZeekTsv | Format::ZeekJson) => is_conn_log(&head),
+        _ => true,
+    };
+    let format = format.filter(|_| is_flow_log && !options.are_given());
+    let is_utf16 =
+        options.encoding.is_some() || matches!(&head[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+    let is_text = is_utf16 || !head.contains(&0);
     let whole: Stream = Box::new(Cursor::new(head).chain(stream));
     let source: Box<dyn PacketSource> = match format {
         Some(Format::Pcap | Format::PcapNg | Format::ZeekTsv | Format::ZeekJson) => {
@@ -67,16 +83,49 @@ pub(super) fn open(path: &Path, state: State, has_details: bool) -> Result<Packe
                 CaptureSource { name, capture, state, names, details, later_fragments, cut_heads };
             Box::new(source)
         }
-        Some(Format::Csv | Format::Lines) | None if is_text => Box::new(Lines::new(name, whole)),
+        Some(Format::Csv | Format::Lines) | None if is_text => {
+            text_source(name, whole, is_live, options)?
+        }
         _ => {
-            let allowed = "pcap, pcapng, Zeek's conn.log, CSV or lines, plain or packed by gzip or \
-                           zstd";
+            let allowed = "pcap, pcapng, Zeek's conn.log, a log, CSV or lines, plain or packed by \
+                           gzip, zstd, xz, bzip2 or LZ4";
             return Err(Failure::Message(format!(
                 "{name}: found bytes of no known kind: allowed is {allowed}"
             )));
         }
     };
     Ok(PacketInput { source, read_bytes, size_bytes })
+}
+
+/// A log, a table or lines of words.
+fn text_source(
+    name: String,
+    stream: Stream,
+    is_live: bool,
+    options: LogOptions<'_>,
+) -> Result<Box<dyn PacketSource>, Failure> {
+    let may_be_json = options.may_be_json();
+    let input = Input::of_stream(name.clone(), stream, is_live, options.encoding, may_be_json);
+    let mut input = input.map_err(Failure::Message)?;
+    let (first, _) = input.first_bytes().map_err(Failure::Message)?;
+    let lines = first.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut lines = lines.filter(|line| !line.is_empty() && !line.starts_with(b"#"));
+    let line = lines.next().and_then(|line| std::str::from_utf8(line).ok());
+    if !options.are_given() && line.is_none_or(is_packet_line) {
+        return Ok(Box::new(Lines::new(name, input.into_stream())));
+    }
+    Ok(match LogSource::open(name.clone(), input, options)? {
+        Ok(log) => Box::new(log),
+        Err(input) => Box::new(Lines::new(name, input.into_stream())),
+    })
+}
+
+/// Whether a log of Zeek has flows, whose protocols are told.
+fn is_conn_log(head: &[u8]) -> bool {
+    let is_names = |line: &&[u8]| line.starts_with(b"#fields") || line.starts_with(b"{");
+    let names = head.split(|&byte| byte == b'\n').find(is_names).unwrap_or_default();
+    let has = |name: &[u8]| memchr::memmem::find(names, name).is_some();
+    has(b"id.orig_h") && has(b"id.resp_h") && has(b"proto")
 }
 
 /// The first bytes: no more is waited for than tells one format from another.
@@ -170,7 +219,15 @@ impl CaptureSource {
         };
         let (input, output) = (self.interface(found.input), self.interface(found.output));
         let details = self.details.as_ref().map_or_else(Vec::new, |names| names.of(found));
-        Record { number: found.number, packet, input, output, details, bytes: found.bytes }
+        Record {
+            number: found.number,
+            packet,
+            unknown: ALL_KNOWN,
+            input,
+            output,
+            details,
+            bytes: found.bytes,
+        }
     }
 }
 

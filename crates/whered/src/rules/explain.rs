@@ -5,6 +5,7 @@
 use std::io::{self, BufWriter, Write};
 
 use whered_rules::naive::{RuleAnswer, walk};
+use whered_rules::unknown::Fields;
 use whered_rules::{Packet, text};
 
 use super::load::{self, FileSets, Options};
@@ -36,7 +37,7 @@ pub(crate) fn run(arguments: &RulesExplainArguments) -> Result<Outcome, Failure>
         walk(&ruleset, &packet, &FileSets(&file_places), &mut |id, how| asked.push((id, how)));
     let mut out = BufWriter::new(io::stdout().lock());
     let rule_text = |id| text::rule_text(&ruleset, ruleset.rule(id));
-    write!(out, "{}", places.verdict_text(&packet, &outcome))?;
+    write!(out, "{}", places.verdict_text(&packet, Fields::NONE, &outcome))?;
     let decided_by = outcome.rule.filter(|_| outcome.possible.is_empty());
     match decided_by {
         Some(id) => writeln!(out, ": {}", rule_text(id))?,

@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum};
 use whered_rules::{Detail, Family, Format, State, names};
 
-use crate::cli::parse_address;
+use crate::cli::{Encoding, HeaderChoice, InputFormat, ListChoice, parse_address};
 
 #[derive(Subcommand)]
 pub(crate) enum RulesCommand {
@@ -149,9 +149,9 @@ pub(crate) struct MatchArguments {
     /// The rules
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: PathBuf,
-    /// Capture (pcap, pcapng), Zeek conn.log, CSV with a header, or lines of SRC DST PROTO [SPORT
-    /// DPORT] (ICMP: [TYPE/CODE]), plain or compressed with gzip or zstd; without it or with -,
-    /// standard input
+    /// Capture (pcap, pcapng), Zeek conn.log, CSV with a header, lines of SRC DST PROTO [SPORT
+    /// DPORT] (ICMP: [TYPE/CODE]), or a log as of `whered enrich`, plain or compressed with gzip,
+    /// zstd, xz, bzip2 or LZ4; without it or with -, standard input
     #[arg(value_name = "FILE")]
     pub(crate) packets: Option<PathBuf>,
     /// Database file for countries and other places in rules (.mmdb or legacy GeoIP .dat);
@@ -172,9 +172,30 @@ pub(crate) struct MatchArguments {
     /// Ignore the rules of other iptables tables, although they may change packets
     #[arg(long)]
     pub(crate) skip_tables: bool,
-    /// Connection state assumed for the packets of a capture
-    #[arg(long, value_name = "STATE", default_value = "untracked", value_parser = parse_state)]
-    pub(crate) state: State,
+    /// Format of a log; without it, detected from the first lines
+    #[arg(long, value_enum)]
+    pub(crate) input_format: Option<InputFormat>,
+    /// Format string of nginx ($remote_addr ...) or Apache (%h ...) that the log was written with
+    #[arg(long, value_name = "FORMAT", conflicts_with = "input_format")]
+    pub(crate) pattern: Option<String>,
+    /// Lines of any text: the source is the first public address in each
+    #[arg(long, conflicts_with_all = ["input_format", "pattern", "column"])]
+    pub(crate) anywhere: bool,
+    /// Column or member of a log with the source address, by name or by number from 1
+    #[arg(long, value_name = "NAME|NUMBER")]
+    pub(crate) column: Option<String>,
+    /// Which address of a list to use, such as that of X-Forwarded-For
+    #[arg(long, value_enum, default_value_t = ListChoice::First)]
+    pub(crate) list: ListChoice,
+    /// Whether CSV or TSV that --input-format names has a header
+    #[arg(long, value_enum, default_value_t = HeaderChoice::Auto)]
+    pub(crate) header: HeaderChoice,
+    /// Encoding of a log; without it, UTF-8, or UTF-16 with a byte order mark
+    #[arg(long, value_enum)]
+    pub(crate) encoding: Option<Encoding>,
+    /// Connection state of the packets of a capture (default: untracked) or a log (default: unknown)
+    #[arg(long, value_name = "STATE", value_parser = parse_state)]
+    pub(crate) state: Option<State>,
     /// Property assumed for packets that do not have it themselves, such as ttl=64 or
     /// connection-status=0; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_detail)]

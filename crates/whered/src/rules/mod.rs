@@ -10,6 +10,8 @@ mod convert;
 mod explain;
 pub(crate) mod flags;
 mod load;
+mod log_fields;
+mod logs;
 mod packets;
 mod place;
 mod report;

@@ -18,6 +18,7 @@
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
 
+use whered_rules::unknown::Fields;
 use whered_rules::{Detail, Packet, cases, names};
 
 use crate::addresses::skip_line;
@@ -50,6 +51,8 @@ pub(super) struct Record {
     /// The line, or the number of the packet in a capture, from 1.
     pub(super) number: u64,
     pub(super) packet: Packet<'static>,
+    /// The fields that its source does not tell, which are none of a packet that people write.
+    pub(super) unknown: Fields,
     pub(super) input: Option<Arc<str>>,
     pub(super) output: Option<Arc<str>>,
     /// What else is known of it.
@@ -142,11 +145,6 @@ impl<R: Read> Lines<R> {
     }
 
     fn header(&self, line: &str) -> Result<Layout, Failure> {
-        let named = |cell: &str| {
-            let find = |(long, short): &&(&str, &str)| cell == *long || cell == *short;
-            let field = COLUMNS.iter().find(find).map(|(long, _)| Column::Field(long));
-            field.or_else(|| Detail::of_column(cell).map(Column::Detail))
-        };
         let columns: Vec<Option<Column>> = cells(line).map(named).collect();
         let wrong = |what: String| {
             let allowed: Vec<&str> = COLUMNS.iter().map(|(long, _)| *long).collect();
@@ -191,7 +189,8 @@ impl<R: Read> Lines<R> {
         match read {
             Ok(parsed) => {
                 let PacketLine { packet, input, output, details, bytes } = parsed;
-                Item::Packet(Record { number: self.number, packet, input, output, details, bytes })
+                let (number, unknown) = (self.number, Fields::NONE);
+                Item::Packet(Record { number, packet, unknown, input, output, details, bytes })
             }
             Err(what) => Item::Wrong(format!("{}:{}: {what}", self.name, self.number)),
         }
@@ -239,6 +238,24 @@ struct PacketLine {
     output: Option<Arc<str>>,
     details: Vec<(Detail, u64)>,
     bytes: Option<u64>,
+}
+
+/// The column of this name.
+fn named(cell: &str) -> Option<Column> {
+    let find = |(long, short): &&(&str, &str)| cell == *long || cell == *short;
+    let field = COLUMNS.iter().find(find).map(|(long, _)| Column::Field(long));
+    field.or_else(|| Detail::of_column(cell).map(Column::Detail))
+}
+
+/// Whether a first line is one of words, or a header that names both addresses: then nothing else
+/// is looked for.
+pub(super) fn is_packet_line(line: &str) -> bool {
+    let line = line.trim();
+    if !line.contains(',') {
+        return of_words(line).is_ok();
+    }
+    let has = |wanted| cells(line).any(|cell| named(cell) == Some(Column::Field(wanted)));
+    has("source") && has("destination")
 }
 
 fn of_words(line: &str) -> Result<PacketLine, String> {

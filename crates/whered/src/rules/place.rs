@@ -3,6 +3,7 @@
 //! Not for: what they say (`whered_rules::text`).
 
 use whered_rules::naive::{Outcome, Possible};
+use whered_rules::unknown::{Fields, PacketField};
 use whered_rules::{Condition, Packet, RuleId, Ruleset, Test};
 
 /// Where the rules of a ruleset stand.
@@ -60,14 +61,19 @@ impl<'a> Places<'a> {
     }
 
     /// The verdict and who gave it; of an open one, all that may come and what it depends on.
-    pub(super) fn verdict_text(&self, packet: &Packet<'_>, outcome: &Outcome) -> String {
+    pub(super) fn verdict_text(
+        &self,
+        packet: &Packet<'_>,
+        unknown: Fields,
+        outcome: &Outcome,
+    ) -> String {
         if outcome.possible.is_empty() {
             return format!("{} {}", outcome.verdict, self.decider(packet, outcome.rule));
         }
         let part = |possible: &Possible| {
             let decided = format!("{} {}", possible.verdict, self.decider(packet, possible.rule));
             let depends: Vec<String> =
-                possible.depends.iter().map(|id| self.questions(*id)).collect();
+                possible.depends.iter().map(|id| self.questions(*id, unknown)).collect();
             match depends.is_empty() {
                 true => format!("otherwise {decided}"),
                 false => format!("{decided}, depends on {}", depends.join(" and ")),
@@ -78,10 +84,17 @@ impl<'a> Places<'a> {
     }
 
     /// `the limit at edge.rules:63`.
-    fn questions(&self, id: RuleId) -> String {
-        let mut kinds: Vec<&str> =
-            self.ruleset.rule(id).conditions.iter().filter_map(question).collect();
-        kinds.dedup();
+    fn questions(&self, id: RuleId, unknown: Fields) -> String {
+        let mut kinds: Vec<&str> = Vec::new();
+        for condition in &self.ruleset.rule(id).conditions {
+            let fields = Fields::of(&condition.test).of_both(unknown);
+            let names = fields.iter().map(|field| -> &str { field.name() });
+            for name in names.chain(question(condition)) {
+                if !kinds.contains(&name) {
+                    kinds.push(name);
+                }
+            }
+        }
         format!("the {} at {}", kinds.join(" and the "), self.line(id))
     }
 

@@ -16,6 +16,7 @@ use std::io::{self, Write};
 
 use serde_json::json;
 use whered_rules::naive::Outcome;
+use whered_rules::unknown::{Fields, PacketField};
 use whered_rules::{Packet, RuleId, names};
 
 use super::flags::MatchFormat;
@@ -101,23 +102,31 @@ impl Report<'_> {
             counts.count(outcome, self.places.is_foreign(packet), record.bytes);
             return Ok(());
         }
-        let number = record.number;
         match self.format {
-            MatchFormat::Text => self.text(packet, outcome, out),
-            MatchFormat::Csv => self.csv(number, packet, outcome, out),
-            MatchFormat::Json => self.json(number, packet, outcome, out),
+            MatchFormat::Text => self.text(record.unknown, packet, outcome, out),
+            MatchFormat::Csv => self.csv(record, packet, outcome, out),
+            MatchFormat::Json => self.json(record, packet, outcome, out),
         }
     }
 
-    fn text(&self, packet: &Packet<'_>, outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
-        let protocol = protocol(packet.protocol);
-        write!(out, "{} {} {protocol}", packet.source, packet.destination)?;
-        if packet.has_ports() {
-            write!(out, " {} {}", packet.source_port, packet.destination_port)?;
-        } else if matches!(packet.protocol, 1 | 58) {
+    fn text(
+        &self,
+        unknown: Fields,
+        packet: &Packet<'_>,
+        outcome: &Outcome,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        let Told { destination, protocol, source_port, destination_port } =
+            Told::new(packet, unknown);
+        let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
+        write!(out, "{} {} {}", packet.source, shown(destination), shown(protocol))?;
+        let has_port = source_port.is_some() || destination_port.is_some();
+        if unknown.has(PacketField::Protocol) && has_port || packet.has_ports() {
+            write!(out, " {} {}", shown(source_port), shown(destination_port))?;
+        } else if matches!(packet.protocol, 1 | 58) && !unknown.has(PacketField::Icmp) {
             write!(out, " {}/{}", packet.icmp_type, packet.icmp_code)?;
         }
-        write!(out, ": {}", self.places.verdict_text(packet, outcome))?;
+        write!(out, ": {}", self.places.verdict_text(packet, unknown, outcome))?;
         for id in &outcome.matched {
             write!(out, ", met {}", self.places.rule(*id))?;
         }
@@ -126,17 +135,17 @@ impl Report<'_> {
 
     fn csv(
         &self,
-        number: u64,
+        record: &Record,
         packet: &Packet<'_>,
         outcome: &Outcome,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let Packet { source, destination, source_port, destination_port, .. } = packet;
-        let protocol = protocol(packet.protocol);
-        write!(
-            out,
-            "{number},{source},{destination},{protocol},{source_port},{destination_port},"
-        )?;
+        let Told { destination, protocol, source_port, destination_port } =
+            Told::new(packet, record.unknown);
+        write!(out, "{},{},", record.number, packet.source)?;
+        for value in [destination, protocol, source_port, destination_port] {
+            write!(out, "{},", value.unwrap_or_default())?;
+        }
         write!(
             out,
             "{},{},",
@@ -165,19 +174,21 @@ impl Report<'_> {
 
     fn json(
         &self,
-        number: u64,
+        record: &Record,
         packet: &Packet<'_>,
         outcome: &Outcome,
         out: &mut impl Write,
     ) -> io::Result<()> {
+        let is_told = |field: PacketField| !record.unknown.has(field);
         let met: Vec<String> = outcome.matched.iter().map(|id| self.places.line(*id)).collect();
         let mut object = json!({
-            "number": number,
+            "number": record.number,
             "source": packet.source,
-            "destination": packet.destination,
-            "protocol": packet.protocol,
-            "source_port": packet.source_port,
-            "destination_port": packet.destination_port,
+            "destination": is_told(PacketField::Destination).then_some(packet.destination),
+            "protocol": is_told(PacketField::Protocol).then_some(packet.protocol),
+            "source_port": is_told(PacketField::SourcePort).then_some(packet.source_port),
+            "destination_port":
+                is_told(PacketField::DestinationPort).then_some(packet.destination_port),
             "verdict": outcome.verdict.to_string(),
             "chain": match outcome.rule {
                 Some(id) => Some(self.places.chain(id)),
@@ -301,6 +312,28 @@ struct Line<'a> {
     bytes: u64,
     rule: Option<RuleId>,
     action: &'a str,
+}
+
+/// The fields of a packet as texts; nothing for those that its source does not tell.
+struct Told {
+    destination: Option<String>,
+    protocol: Option<String>,
+    source_port: Option<String>,
+    destination_port: Option<String>,
+}
+
+impl Told {
+    fn new(packet: &Packet<'_>, unknown: Fields) -> Told {
+        let told = |field, text: &dyn Fn() -> String| (!unknown.has(field)).then(text);
+        Told {
+            destination: told(PacketField::Destination, &|| packet.destination.to_string()),
+            protocol: told(PacketField::Protocol, &|| protocol(packet.protocol)),
+            source_port: told(PacketField::SourcePort, &|| packet.source_port.to_string()),
+            destination_port: told(PacketField::DestinationPort, &|| {
+                packet.destination_port.to_string()
+            }),
+        }
+    }
 }
 
 fn protocol(number: u8) -> String {

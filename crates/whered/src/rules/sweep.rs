@@ -20,11 +20,13 @@ use std::time::{Duration, Instant};
 
 use whered_rules::classify::plan::Budget;
 use whered_rules::compile::{BATCH, Matcher};
-use whered_rules::naive::NoSets;
+use whered_rules::naive::{NoSets, Outcome as PacketOutcome, evaluate_partly};
+use whered_rules::unknown::Fields;
 use whered_rules::{Packet, Ruleset};
 
 use super::captures::{self, PacketInput};
-use super::load::{self, Options};
+use super::load::{self, FileSets, Options};
+use super::logs::LogOptions;
 use super::packets::{Item, PacketSource, Record};
 use super::place::Places;
 use super::report::{Counts, Report};
@@ -72,8 +74,15 @@ pub(crate) fn run(arguments: &MatchArguments) -> Result<Outcome, Failure> {
         Err(error) => return load::Wrong::from(error).tell(),
     };
     load::tell_live_sets(&ruleset);
-    let opened = captures::open(packets, arguments.state, load::needs_details(&ruleset))?;
-    sweep(&ruleset, &matcher, opened, arguments)
+    let has_details = load::needs_details(&ruleset);
+    let opened = captures::open(packets, LogOptions::new(arguments), has_details)?;
+    let evaluator = Evaluator {
+        ruleset: &ruleset,
+        matcher: &matcher,
+        sets: FileSets(&file_places),
+        asked: Fields::asked_by(&ruleset),
+    };
+    sweep(&evaluator, opened, arguments)
 }
 
 /// What the thread that reads says to the one that matches.
@@ -128,12 +137,37 @@ fn read(
     }
 }
 
+/// What decides about packets.
+struct Evaluator<'a> {
+    ruleset: &'a Ruleset,
+    matcher: &'a Matcher,
+    sets: FileSets<'a>,
+    /// The fields that the rules ask for.
+    asked: Fields,
+}
+
+impl Evaluator<'_> {
+    /// The outcomes of packets. The compiled rules answer, unless a packet does not tell a field
+    /// that rules ask for: then the chains are walked.
+    fn find(&self, batch: &[Record], packets: &[Packet<'_>]) -> Vec<PacketOutcome> {
+        let is_partly = |record: &Record| record.unknown.overlap(self.asked);
+        if !batch.iter().any(is_partly) {
+            return self.matcher.find_batch(packets, &NoSets);
+        }
+        let outcomes = batch.iter().zip(packets).map(|(record, packet)| match is_partly(record) {
+            true => evaluate_partly(self.ruleset, packet, record.unknown, &self.sets),
+            false => self.matcher.find(packet, &NoSets),
+        });
+        outcomes.collect()
+    }
+}
+
 fn sweep(
-    ruleset: &Ruleset,
-    matcher: &Matcher,
+    evaluator: &Evaluator<'_>,
     opened: PacketInput,
     arguments: &MatchArguments,
 ) -> Result<Outcome, Failure> {
+    let ruleset = evaluator.ruleset;
     let places = Places::new(ruleset);
     let counts = arguments.summary.then(|| Counts::new(ruleset.rules().len()));
     let mut report = Report { places: &places, format: arguments.format, counts };
@@ -158,7 +192,7 @@ fn sweep(
                     record.assume(&arguments.with);
                 }
                 for batch in records.chunks(BATCH) {
-                    answer(matcher, &mut report, batch, &mut out)?;
+                    answer(evaluator, &mut report, batch, &mut out)?;
                 }
                 if let Some(progress) = &progress {
                     progress.set(read_bytes.load(Ordering::Relaxed), packets);
@@ -199,13 +233,13 @@ fn sweep(
 
 /// Matches what has come together.
 fn answer(
-    matcher: &Matcher,
+    evaluator: &Evaluator<'_>,
     report: &mut Report<'_>,
     batch: &[Record],
     out: &mut impl Write,
 ) -> io::Result<()> {
     let packets: Vec<Packet<'_>> = batch.iter().map(Record::packet).collect();
-    let outcomes = matcher.find_batch(&packets, &NoSets);
+    let outcomes = evaluator.find(batch, &packets);
     for ((record, packet), outcome) in batch.iter().zip(&packets).zip(&outcomes) {
         report.packet(record, packet, outcome, out)?;
     }

@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, Write};
 
 use whered_rules::cases::{self, Answer, Case};
 use whered_rules::naive::{Sets, is_met};
+use whered_rules::unknown::Fields;
 use whered_rules::{Ruleset, text};
 
 use super::load::{self, FileSets, Options};
@@ -51,7 +52,7 @@ fn why(places: &Places<'_>, case: &Case, answer: &Answer, sets: &dyn Sets) -> St
     let packet = case.packet();
     let mut why = match answer.outcome.possible.is_empty() {
         true => format!("decided {}", places.decider(&packet, answer.outcome.rule)),
-        false => places.verdict_text(&packet, &answer.outcome),
+        false => places.verdict_text(&packet, Fields::NONE, &answer.outcome),
     };
     if let (Some(id), true) = (answer.outcome.rule, answer.outcome.possible.is_empty()) {
         why.push_str(&format!(": {}", text::rule_text(ruleset, ruleset.rule(id))));
