@@ -100,7 +100,8 @@ def vpc(chance):
         line = f"2 123456789010 eni-1235b8ca123456789 - - - - - - - {chance.number()} {chance.number()} - NODATA"
         return line, None, {"log-status": "NODATA"}
     address, action = chance.address(), chance.pick(["ACCEPT", "REJECT"])
-    line = f"2 123456789010 eni-1235b8ca123456789 {address} {"10.0.0.2" if "." in address else "2001:db8::2"} {chance.number()} 22 6 20 4249 1418530010 1418530070 {action} OK"
+    target = "10.0.0.2" if "." in address else "2001:db8::2"
+    line = f"2 123456789010 eni-1235b8ca123456789 {address} {target} {chance.number()} 22 6 20 4249 1418530010 1418530070 {action} OK"
     return line, address, {"srcaddr": address, "action": action, "dstport": "22"}
 
 
@@ -191,8 +192,9 @@ def sshd(chance):
 
 def iis(chance):
     address = chance.address()
-    line = f"{chance.time().strftime('%Y-%m-%d %H:%M:%S')} 10.0.0.9 GET /a x=1 443 - {address} Mozilla/5.0+(X11) 200 0 0 15"
-    return line, address, {"c-ip": address, "s-ip": "10.0.0.9", "sc-status": "200"}
+    server = "10.0.0.9" if "." in address else "2001:db8::9"
+    line = f"{chance.time().strftime('%Y-%m-%d %H:%M:%S')} {server} GET /a x=1 443 - {address} Mozilla/5.0+(X11) 200 0 0 15"
+    return line, address, {"c-ip": address, "s-ip": server, "sc-status": "200"}
 
 
 iis.header = "#Software: Microsoft Internet Information Services 10.0\n#Version: 1.0\n#Date: 2026-11-20 00:00:00\n#Fields: date time s-ip cs-method cs-uri-stem cs-uri-query s-port cs-username c-ip cs(User-Agent) sc-status sc-substatus sc-win32-status time-taken\n"
@@ -210,7 +212,8 @@ cloudfront.header = "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes 
 
 def zeek(chance):
     address = chance.address()
-    line = "\t".join([f"{chance.random.randrange(10**9)}.5", "CHhAvVGS1DHFjwGM9", address, chance.number(), "10.0.0.1", "443", "tcp", "(empty)", "a b"])
+    server = "10.0.0.1" if "." in address else "2001:db8::1"
+    line = "\t".join([f"{chance.random.randrange(10**9)}.5", "CHhAvVGS1DHFjwGM9", address, chance.number(), server, "443", "tcp", "(empty)", "a b"])
     return line, address, {"id.orig_h": address, "note": "a b"}
 
 

@@ -31,6 +31,11 @@ def enrich(city, text, *arguments):
     return done, [json.loads(line) for line in done.stdout.splitlines()] if done.returncode < 2 else None
 
 
+def rows(city, text, *arguments):
+    command = [BINARY, "enrich", "--db", city, "--field", "country", *map(str, arguments)]
+    return subprocess.run(command, input=text, capture_output=True, timeout=60)
+
+
 def check(found, records):
     assert len(found) == len(records)
     for line, (text, address, parts) in zip(found, records):
@@ -189,7 +194,7 @@ def test_a_first_line_that_a_rotation_has_cut_is_skipped_and_counted_in_every_fo
 
 @pytest.mark.parametrize("text", ["user,ip\rann,8.8.8.8\rbob,193.0.0.1\r", "user,ip\rann,8.8.8.8\rbob,193.0.0.1"])
 def test_lines_that_end_with_a_carriage_return_alone_are_lines(city, text):
-    done, _ = enrich(city, text.encode())
+    done = rows(city, text.encode())
     assert done.stdout == b"user,ip,country,enrich_error\nann,8.8.8.8,US,\nbob,193.0.0.1,NL,\n", done.stderr
 
 
@@ -212,11 +217,11 @@ def test_names_that_are_there_are_refused_unless_a_prefix_makes_others(city, tmp
     (tmp_path / "a.ndjson").write_text('{"ip":"8.8.8.8"}\n{"ip":"x"}\n')
     for name in ["a.csv", "a.ndjson"]:
         once = tmp_path / f"once-{name}"
-        done, _ = enrich(city, b"", tmp_path / name, "-o", once)
+        done = rows(city, b"", tmp_path / name, "-o", once)
         assert done.returncode == 0, done.stderr
-        done, _ = enrich(city, b"", once)
+        done = rows(city, b"", once)
         assert done.returncode == 2 and b"'country' already; allowed: other names, by --prefix" in done.stderr
-    done, _ = enrich(city, b"", tmp_path / "once-a.csv", "--prefix", "new.")
+    done = rows(city, b"", tmp_path / "once-a.csv", "--prefix", "new.")
     assert done.stdout == b"ip,country,enrich_error,new.country,new.enrich_error\n8.8.8.8,US,,US,\n"
     done, found = enrich(city, b"", tmp_path / "once-a.ndjson", "--prefix", "new.")
     assert found[1] == {"ip": "x", "country": None, "enrich_error": "no IP address", "new.country": None, "new.enrich_error": "no IP address"}

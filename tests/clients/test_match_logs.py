@@ -53,7 +53,7 @@ def test_what_a_log_does_not_say_makes_a_verdict_maybe(tmp_path, make):
     command = [BINARY, "match", "--rules", tmp_path / "a.rules"]
     text = subprocess.run(command, input=line.encode(), capture_output=True, timeout=60).stdout.decode()
     assert text == (
-        f"1.1.1.1 - -: maybe: drop by {tmp_path}/a.rules:3 (input 2), depends on the destination and the protocol at "
+        f"1.1.1.1 - -: maybe: drop by {tmp_path}/a.rules:3 (input 2), depends on the protocol and the destination at "
         f"{tmp_path}/a.rules:3; otherwise accept by the policy of input\n"
     )
 

@@ -23,6 +23,9 @@ use whered_ip::Packing;
 /// How much a decoder reads at once.
 const PACKED_BYTES: usize = 256 << 10;
 
+/// How much is read at once where the first bytes decide.
+const PEEKED_BYTES: usize = 64 << 10;
+
 /// The most memory that a file of xz may ask for: `xz -9` needs 65 MiB, and its `--ultra` settings
 /// do not go beyond it either.
 const XZ_MEMORY_KIB: u32 = 256 << 10;
@@ -228,11 +231,22 @@ pub fn unpacked(stream: Stream, count: Arc<AtomicU64>) -> io::Result<(Stream, bo
     Ok((Box::new(ArchiveGuard { inner: reader, head: Vec::new() }), true))
 }
 
-/// The first bytes of a stream, and all of the stream.
+/// The first bytes of a stream, and all of the stream. What came with them stays together, so that
+/// the next reader sees as much at once.
 fn peeked<R: Read>(mut stream: R) -> io::Result<(Vec<u8>, impl Read)> {
-    let mut magic = Vec::new();
-    stream.by_ref().take(Packing::MAGIC_BYTES as u64).read_to_end(&mut magic)?;
-    Ok((magic.clone(), Cursor::new(magic).chain(stream)))
+    let mut head = vec![0; PEEKED_BYTES];
+    let mut filled = 0;
+    while let Some(room) = head.get_mut(filled..).filter(|_| filled < Packing::MAGIC_BYTES) {
+        match stream.read(room) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    head.truncate(filled);
+    let magic = head.get(..filled.min(Packing::MAGIC_BYTES)).unwrap_or_default().to_vec();
+    Ok((magic, Cursor::new(head).chain(stream)))
 }
 
 #[cfg(test)]

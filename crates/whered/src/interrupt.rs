@@ -20,6 +20,10 @@ const SIGNALS: [(fn() -> SignalKind, i32); 3] =
 
 /// Does something before SIGHUP, SIGINT or SIGTERM ends the process. Where the system lends
 /// no signals, these end it at once, as they do without this.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a signal ends the process, as it does without this; no journal is open"
+)]
 pub(crate) fn before_end(work: impl FnOnce() + Send + 'static) {
     let ignored = ignored_signals();
     let runtime = runtime::Builder::new_current_thread().enable_io().build();

@@ -30,8 +30,10 @@ pub fn detect(lines: &[&[u8]]) -> Option<Columns> {
             let program = line.get(prefix.program.clone()).unwrap_or_default();
             format.knows(line.get(prefix.message..).unwrap_or_default(), program)
         };
-        let plain = records.iter().filter(|line| format.knows(line, b"")).count();
-        (plain, records.iter().zip(&prefixes).filter(behind).count())
+        let pairs = records.iter().zip(&prefixes);
+        let behind_count = pairs.clone().filter(behind).count();
+        let plain = pairs.filter(|pair| !behind(pair) && format.knows(pair.0, b""));
+        (plain.count(), behind_count)
     };
     let mut best = (0, false, LogFormat::Sshd);
     for format in LogFormat::DETECTED {
@@ -56,7 +58,8 @@ pub fn detect(lines: &[&[u8]]) -> Option<Columns> {
 #[must_use]
 pub fn named(format: LogFormat, lines: &[&[u8]]) -> Columns {
     let is_behind = |line: &&[u8]| {
-        let prefix = prefix::of(line).filter(|_| !format.knows(line, b""));
+        let is_known = format != LogFormat::Netfilter && format.knows(line, b"");
+        let prefix = prefix::of(line).filter(|_| !is_known);
         prefix.is_some_and(|prefix| {
             let program = line.get(prefix.program.clone()).unwrap_or_default();
             !program.is_empty()

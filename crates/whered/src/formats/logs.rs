@@ -147,6 +147,15 @@ pub(super) const JOB: Job = Job {
             refused: "",
         },
         Entry {
+            name: "iptables",
+            what: "packets that the kernel logs for iptables, nft, ufw and firewalld, also by ulogd",
+            example: &[
+                "Nov 20 12:00:00 gate kernel: [UFW BLOCK] IN=eth0 OUT= SRC=8.8.8.8 DST=192.0.2.1 LEN=60 TOS=0x00 \
+                 PREC=0x00 TTL=64 ID=1 DF PROTO=TCP SPT=443 DPT=22 WINDOW=64240 RES=0x00 SYN URGP=0",
+            ],
+            refused: "ulogd's other outputs",
+        },
+        Entry {
             name: "syslog",
             what: "messages of sshd and others in a system log",
             example: &[

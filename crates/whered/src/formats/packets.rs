@@ -7,7 +7,8 @@ pub(super) const JOB: Job = Job {
     name: "packets",
     title: "Packets",
     command: "whered match --rules RULES FILE",
-    about: "The first bytes decide. More: [packet rules](rules.md).",
+    about: "The first bytes decide. The logs of `whered enrich` above are read, too; what they do not \
+            say of a packet is unknown. More: [packet rules](rules.md).",
     entries: &[
         Entry {
             name: "pcap",
@@ -29,7 +30,7 @@ pub(super) const JOB: Job = Job {
                 "#fields\tts\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tproto",
                 "1795521600.1\t8.8.8.8\t443\t192.0.2.1\t49152\ttcp",
             ],
-            refused: "Zeek's other logs",
+            refused: "Zeek's other logs, which are logs as above",
         },
         Entry {
             name: "zeek-json",

@@ -3,7 +3,7 @@
 //! Not for: what they say (`whered_rules::text`).
 
 use whered_rules::naive::{Outcome, Possible};
-use whered_rules::unknown::{Fields, PacketField};
+use whered_rules::unknown::Fields;
 use whered_rules::{Condition, Packet, RuleId, Ruleset, Test};
 
 /// Where the rules of a ruleset stand.
