@@ -1,9 +1,14 @@
 """curl against the HTTP door."""
 
 import json
+import re
 import subprocess
+from shutil import which
 
+import pytest
 from conftest import REPOSITORY, program
+
+OPEN_METRICS = ["-H", "Accept: application/openmetrics-text;version=1.0.0"]
 
 
 def curl(server, path, *arguments):
@@ -52,8 +57,10 @@ def test_every_mistake_has_a_message_and_its_field(demo):
 
 
 def test_health_and_metrics(demo):
-    assert fetch(demo, "/healthz")[0] == 200
-    status, text = curl(demo, "/metrics")
+    for path in ["/healthz", "/readyz"]:
+        status, text = curl(demo, path)
+        assert status == 200 and text.endswith("\n"), text
+    status, text = curl(demo, "/metrics", *OPEN_METRICS)
     assert status == 200
     assert "whered_build_info" in text
     assert text.rstrip().endswith("# EOF")
@@ -69,13 +76,50 @@ def test_every_path_is_in_the_reference(demo):
 
 def test_every_metric_is_in_the_reference_with_its_type(demo):
     page = (REPOSITORY / "docs/reference/metrics.md").read_text()
-    rows = [line for line in page.splitlines() if line.startswith("| `whered_")]
+    rows = [line for line in page.splitlines() if line.startswith(("| `whered_", "| `process_"))]
     suffixes = {"counter": "_total", "info": "_info"}
-    metrics = [line.split()[2:] for line in curl(demo, "/metrics")[1].splitlines() if line.startswith("# TYPE ")]
+    text = curl(demo, "/metrics", *OPEN_METRICS)[1]
+    metrics = [line.split()[2:] for line in text.splitlines() if line.startswith("# TYPE ")]
     assert len(metrics) > 80
     for name, kind in metrics:
         name += suffixes.get(kind, "")
         assert any(f"`{name}`" in row and f"| {kind} |" in row for row in rows), (name, kind)
+
+
+def test_both_text_formats_of_metrics_have_the_same_samples(demo):
+    def samples(text):
+        return {line.rsplit(" ", 1)[0] for line in text.splitlines() if not line.startswith("#")}
+
+    new, old = curl(demo, "/metrics", *OPEN_METRICS)[1], curl(demo, "/metrics")[1]
+    assert "# EOF" not in old and len(samples(old)) > 200
+    # The request for the first is counted in the second.
+    assert {name for name in samples(new) ^ samples(old) if "/metrics" not in name} == set()
+    types = dict(line.split()[2:] for line in old.splitlines() if line.startswith("# TYPE "))
+    assert types["whered_http_requests_total"] == "counter" and types["whered_build_info"] == "gauge"
+
+
+def test_metrics_and_alerts_are_clean_for_promtool(demo):
+    if not which("promtool"):
+        pytest.skip("promtool is not installed (package prometheus)")
+    text = curl(demo, "/metrics")[1]
+    checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=30)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+    rules = REPOSITORY / "packaging/prometheus/whered.rules.yml"
+    checked = subprocess.run(["promtool", "check", "rules", rules], capture_output=True, text=True, timeout=30)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_every_metric_of_the_dashboard_and_the_alerts_exists():
+    page = (REPOSITORY / "docs/reference/metrics.md").read_text()
+    known = set(re.findall(r"`((?:whered|process)_[a-z_]+)`", page))
+    dashboard = json.loads((REPOSITORY / "packaging/grafana/whered.json").read_text())
+    questions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert len(questions) > 20
+    alerts = (REPOSITORY / "packaging/prometheus/whered.rules.yml").read_text()
+    questions += re.findall(r"^ +expr: (.*)$", alerts, re.MULTILINE)
+    for question in questions:
+        for name in re.findall(r"(?:whered|process)_[a-z_]+", question):
+            assert name.removesuffix("_bucket") in known, question
 
 
 def test_reasons_have_the_same_form_at_every_door(demo):

@@ -215,7 +215,8 @@ fn ask(server: SocketAddr, command: &str, end: &str) -> String {
 
 /// What the kernel has dropped of the server's sockets for want of room.
 fn dropped(server: SocketAddr) -> usize {
-    let metrics = ask(server, "GET /metrics HTTP/1.0\r\n\r\n", "# EOF\n");
+    const QUESTION: &str = "GET /metrics HTTP/1.0\r\nAccept: application/openmetrics-text\r\n\r\n";
+    let metrics = ask(server, QUESTION, "# EOF\n");
     let line = metrics.lines().find_map(|line| line.strip_prefix("whered_dns_dropped_total "));
     line.expect("there is such a metric").parse().expect("a number")
 }

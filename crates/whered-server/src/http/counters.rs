@@ -1,9 +1,11 @@
-//! How many requests there were, by route and status; read by the metrics.
+//! How many requests there were and how long they took, by route; read by the metrics.
 //!
-//! Not for: anything by address or by client. One short lock a request.
+//! Not for: anything by address or by client. Two short locks a request.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::time::Duration;
+use whered_engine::store::Histogram;
 use whered_engine::sync;
 
 use axum::http::StatusCode;
@@ -12,6 +14,8 @@ use axum::http::StatusCode;
 #[derive(Debug, Default)]
 pub(crate) struct HttpCounters {
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
+    /// In microseconds, until the answer's head is there.
+    durations: Mutex<BTreeMap<&'static str, Histogram>>,
 }
 
 impl HttpCounters {
@@ -21,9 +25,16 @@ impl HttpCounters {
         requests.iter().map(|((route, status), count)| (*route, *status, *count)).collect()
     }
 
+    /// How long requests took in microseconds, for every route that was seen.
+    pub(crate) fn durations(&self) -> Vec<(&'static str, Histogram)> {
+        let durations = sync::lock(&self.durations);
+        durations.iter().map(|(route, histogram)| (*route, histogram.clone())).collect()
+    }
+
     /// Counts one answered request.
-    pub(crate) fn add(&self, route: &'static str, status: StatusCode) {
-        let mut requests = sync::lock(&self.requests);
-        *requests.entry((route, status.as_u16())).or_default() += 1;
+    pub(crate) fn add(&self, route: &'static str, status: StatusCode, duration: Duration) {
+        *sync::lock(&self.requests).entry((route, status.as_u16())).or_default() += 1;
+        let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        sync::lock(&self.durations).entry(route).or_default().note(micros);
     }
 }

@@ -34,11 +34,11 @@ mod trust;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -53,8 +53,8 @@ use self::error::HttpError;
 use self::feeds::{Access, Uploads};
 use self::listen::{Connection, Connections, LimitedListener};
 pub use self::options::HttpOptions;
-use self::state::HttpState;
-pub(crate) use self::state::RenderMetrics;
+use self::state::{HttpState, json_response};
+pub(crate) use self::state::{MetricsFormat, RenderMetrics};
 use self::token::has_token;
 use self::trust::TrustPolicy;
 pub(crate) use self::trust::{is_host, is_origin};
@@ -67,8 +67,10 @@ use crate::runtime::RuntimeThread;
 const SEARCHES: usize = 4;
 const URI_BYTES_MAX: usize = 8 * 1024;
 const REQUEST_TIME: Duration = Duration::from_secs(20);
-/// What `/metrics` is written in.
-const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// What `/metrics` is written in for who accepts it, and for everybody else.
+const OPEN_METRICS: &str = "application/openmetrics-text";
+const OPEN_METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// How long connections may take to finish when the listener stops.
 const FINISH_TIME: Duration = Duration::from_secs(2);
@@ -196,8 +198,8 @@ fn router(state: Arc<HttpState>) -> Router {
 
 /// What holds for every request: limits, the token, the count.
 async fn guard(State(state): State<Arc<HttpState>>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    let route = route_of(path);
+    let began = Instant::now();
+    let route = route_of(request.uri().path());
     let too_long =
         request.uri().path_and_query().is_some_and(|text| text.as_str().len() > URI_BYTES_MAX);
     let response = if too_long {
@@ -221,7 +223,7 @@ async fn guard(State(state): State<Arc<HttpState>>, request: Request, next: Next
             }
         }
     };
-    state.counters.add(route, response.status());
+    state.counters.add(route, response.status(), began.elapsed());
     response
 }
 
@@ -296,13 +298,19 @@ async fn healthz(State(state): State<Arc<HttpState>>) -> Response {
 
 fn health(generation: u64, poisoned: Option<String>) -> Response {
     match poisoned {
-        None => axum::Json(json!({ "status": "ok", "generation": generation })).into_response(),
+        None => {
+            status_response(StatusCode::OK, &json!({ "status": "ok", "generation": generation }))
+        }
         Some(reason) => {
             let reason = format!("the journal has failed: {reason}");
             let body = json!({ "status": "failed", "generation": generation, "reason": reason });
-            (StatusCode::SERVICE_UNAVAILABLE, axum::Json(body)).into_response()
+            status_response(StatusCode::SERVICE_UNAVAILABLE, &body)
         }
     }
+}
+
+fn status_response(status: StatusCode, body: &serde_json::Value) -> Response {
+    (status, json_response(body.to_string().into_bytes())).into_response()
 }
 
 /// Whether writes and uploads are taken: unlike [`healthz`] it also says no while a disk is full,
@@ -310,26 +318,60 @@ fn health(generation: u64, poisoned: Option<String>) -> Response {
 async fn readyz(State(state): State<Arc<HttpState>>) -> Response {
     let generation = state.engine.generation().number();
     match disk_watch::refusals(&state.engine).next() {
-        None => axum::Json(json!({ "status": "ready", "generation": generation })).into_response(),
+        None => {
+            status_response(StatusCode::OK, &json!({ "status": "ready", "generation": generation }))
+        }
         Some(refusal) => {
             let body = json!({
                 "status": refusal.state.word(),
                 "generation": generation,
                 "reason": refusal.to_string(),
             });
-            (StatusCode::SERVICE_UNAVAILABLE, axum::Json(body)).into_response()
+            status_response(StatusCode::SERVICE_UNAVAILABLE, &body)
         }
     }
 }
 
-async fn metrics(State(state): State<Arc<HttpState>>) -> Result<Response, HttpError> {
-    let text = (state.metrics)().map_err(|_| HttpError::internal())?;
-    Ok(([(header::CONTENT_TYPE, METRICS_TYPE)], text).into_response())
+async fn metrics(
+    State(state): State<Arc<HttpState>>,
+    headers: HeaderMap,
+) -> Result<Response, HttpError> {
+    let (format, kind) = if accepts(&headers, OPEN_METRICS) {
+        (MetricsFormat::OpenMetrics, OPEN_METRICS_TYPE)
+    } else {
+        (MetricsFormat::Version004, METRICS_TYPE)
+    };
+    let text = (state.metrics)(format).map_err(|_| HttpError::internal())?;
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+/// Whether the client names a media type as one that it accepts, and not with the weight 0.
+fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_it = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(media_type));
+        let mut weights = parts.filter_map(|part| part.strip_prefix("q="));
+        is_it && weights.next().is_none_or(|weight| weight.parse() != Ok(0.0))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_media_type_is_accepted_where_it_is_named_with_a_weight_above_zero() {
+        let asks = |accept: &'static str| {
+            let value = header::HeaderValue::from_static(accept);
+            accepts(&HeaderMap::from_iter([(header::ACCEPT, value)]), OPEN_METRICS)
+        };
+        assert!(asks("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2"));
+        assert!(asks("text/plain, Application/OpenMetrics-Text"));
+        assert!(!asks("application/openmetrics-text;q=0, text/plain"));
+        assert!(!asks("*/*"));
+        assert!(!accepts(&HeaderMap::new(), OPEN_METRICS));
+    }
 
     #[test]
     fn routes_are_named_without_their_parameters() {

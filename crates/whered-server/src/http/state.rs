@@ -15,7 +15,17 @@ use super::feeds::Uploads;
 use super::trust::TrustPolicy;
 
 /// Writes all metrics of the server as text.
-pub(crate) type RenderMetrics = Box<dyn Fn() -> Result<String, fmt::Error> + Send + Sync>;
+pub(crate) type RenderMetrics =
+    Box<dyn Fn(MetricsFormat) -> Result<String, fmt::Error> + Send + Sync>;
+
+/// A text format of metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MetricsFormat {
+    /// OpenMetrics 1.0.0.
+    OpenMetrics,
+    /// The older one of Prometheus, which every scraper reads.
+    Version004,
+}
 
 /// What every request sees.
 pub(crate) struct HttpState {

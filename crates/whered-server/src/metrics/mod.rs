@@ -1,15 +1,18 @@
-//! What the server tells Prometheus, in the OpenMetrics text format.
+//! What the server tells Prometheus, in the two text formats that it reads.
 //!
 //! Every scrape reads the counters where they are kept and writes them through a registry of its
 //! own: nothing is counted twice, and nothing in a hot path knows of this module.
 //!
 //! Cost of a scrape: O(metrics) and one shared lock for each prefix set.
 
+mod exposition;
 mod families;
 mod feed_memory;
 mod feeds;
+mod process;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,7 +31,7 @@ use families::{Counters, FloatGauge, Gauges, Histograms, Labels, owned};
 
 use crate::dns::{DnsCounters, Totals};
 use crate::health::{HealthBoard, RESULTS};
-use crate::http::HttpCounters;
+use crate::http::{HttpCounters, MetricsFormat};
 use crate::resp::{Latencies, RespCounters};
 
 type FloatCounter = Counter<f64, AtomicU64>;
@@ -37,6 +40,7 @@ type FloatCounter = Counter<f64, AtomicU64>;
 pub(crate) struct Metrics {
     pub(crate) engine: Arc<Engine>,
     pub(crate) started: Instant,
+    pub(crate) data_dir: Option<PathBuf>,
     pub(crate) resp: Option<Arc<RespCounters>>,
     pub(crate) latencies: Option<Latencies>,
     pub(crate) dns: Option<Arc<DnsCounters>>,
@@ -49,21 +53,29 @@ impl Metrics {
     ///
     /// # Errors
     /// A metric cannot be written, which no value leads to.
-    pub(crate) fn render(&self) -> Result<String, fmt::Error> {
-        let mut registry = Registry::with_prefix("whered");
-        self.add_server(&mut registry);
-        self.add_listeners(&mut registry);
-        self.add_resp(&mut registry);
-        self.add_data(&mut registry);
-        feeds::add(&mut registry, &self.engine);
-        add_rulesets(&mut registry, self.engine.generation().rulesets());
-        add_health(&mut registry, self.engine.generation().pools(), &self.health);
-        self.add_journal(&mut registry);
-        self.add_snapshots(&mut registry);
-        self.add_memory(&mut registry);
+    pub(crate) fn render(&self, format: MetricsFormat) -> Result<String, fmt::Error> {
+        let mut all = Registry::default();
+        process::add(&mut all, self.started.elapsed());
+        let registry = all.sub_registry_with_prefix("whered");
+        self.add_server(registry);
+        self.add_listeners(registry);
+        self.add_resp(registry);
+        self.add_data(registry);
+        feeds::add(registry, &self.engine);
+        add_rulesets(registry, self.engine.generation().rulesets());
+        add_health(registry, self.engine.generation().pools(), &self.health);
+        self.add_journal(registry);
+        self.add_snapshots(registry);
+        self.add_memory(registry);
+        if let Some(directory) = &self.data_dir {
+            process::add_disk(registry, directory);
+        }
         let mut out = String::new();
-        text::encode(&mut out, &registry)?;
-        Ok(out)
+        text::encode(&mut out, &all)?;
+        Ok(match format {
+            MetricsFormat::OpenMetrics => out,
+            MetricsFormat::Version004 => exposition::to_version_0_0_4(&out),
+        })
     }
 
     fn add_server(&self, registry: &mut Registry) {
@@ -80,6 +92,13 @@ impl Metrics {
             http.add([("route", route), ("status", &status.to_string())], count);
         }
         http.register(registry, "http_requests", "HTTP requests by route and status");
+        let all = self.http.durations().into_iter().map(|(route, micros)| {
+            let sum = micros.sum as f64 / 1e6;
+            (route.to_owned(), micros, sum)
+        });
+        let durations = Histograms { label: "route", units: 1e6, all: all.collect() };
+        let help = "How long HTTP requests took until their answer began, by route";
+        registry.register("http_request_duration_seconds", help, durations);
         let Some(dns) = &self.dns else { return };
         let (queries, silent, refused) = <(Counters, Counters, Counters)>::default();
         let (by_zone, by_site) = <(Counters, Counters)>::default();
@@ -400,4 +419,10 @@ fn register_count(registry: &mut Registry, name: &str, help: &str, count: u64) {
     let counter = <Counter>::default();
     counter.inc_by(count);
     registry.register(name, help, counter);
+}
+
+fn register_gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
+    let gauge = Gauge::<u64, AtomicU64>::default();
+    gauge.set(value);
+    registry.register(name, help, gauge);
 }

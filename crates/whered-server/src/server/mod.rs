@@ -341,6 +341,7 @@ impl Listeners {
             let metrics = Metrics {
                 engine: Arc::clone(engine),
                 started,
+                data_dir: config.data_dir.clone(),
                 resp: self.resp.as_ref().map(|listener| Arc::clone(listener.counters())),
                 latencies: self.resp.as_ref().map(RespListener::latencies),
                 dns: self.dns.as_ref().map(|listener| Arc::clone(listener.counters())),
@@ -348,7 +349,7 @@ impl Listeners {
                 health: Arc::clone(board),
             };
             let engine = Arc::clone(engine);
-            let render = Box::new(move || metrics.render());
+            let render = Box::new(move |format| metrics.render(format));
             let (options, feeds) = (&config.http, &config.feeds);
             let listener = HttpListener::start(engine, options, feeds, counters, render, sockets)?;
             self.http = Some(listener);
