@@ -70,6 +70,7 @@ pub(super) fn add_disk(registry: &mut Registry, directory: &Path) {
 
 /// Size and free room in bytes.
 #[allow(unsafe_code, reason = "statvfs is a system call")]
+#[allow(clippy::unnecessary_cast, reason = "these are 32 bits on some systems")]
 fn disk_space(directory: &Path) -> Option<(u64, u64)> {
     use std::os::unix::ffi::OsStrExt;
     let path = std::ffi::CString::new(directory.as_os_str().as_bytes()).ok()?;
