@@ -9,8 +9,8 @@
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use support::{Entries, Random, open};
-use whered_store::{JournalCore, SimulatedDisk, StoreError};
+use support::{Entries, Random, growing_options, open, open_with, small_options};
+use whered_store::{JournalCore, JournalOptions, SimulatedDisk, StoreError};
 
 const CLIENTS: u64 = 5;
 const GENERATIONS: u64 = 6;
@@ -27,6 +27,8 @@ struct History {
     acknowledged: usize,
     /// Whether each group is synced before the next is written.
     always: bool,
+    /// Segments of one size, or growing ones.
+    options: JournalOptions,
     counters: [u64; CLIENTS as usize],
     torn_tails: u64,
     crashes: u64,
@@ -40,6 +42,7 @@ impl History {
             appended: Entries::new(),
             acknowledged: 0,
             always,
+            options: if seed % 2 == 0 { small_options() } else { growing_options() },
             counters: [0; CLIENTS as usize],
             torn_tails: 0,
             crashes: 0,
@@ -58,7 +61,7 @@ impl History {
             }
             self.crash();
         }
-        let (_, _, found) = open(&self.disk).expect("the last life has power");
+        let (_, _, found) = open_with(&self.disk, &self.options).expect("the last life has power");
         self.check(&found);
     }
 
@@ -73,7 +76,7 @@ impl History {
 
     /// Opens, checks, and works until the power goes or it is enough.
     fn live(&mut self) -> Result<(), StoreError> {
-        let (mut core, report, found) = open(&self.disk)?;
+        let (mut core, report, found) = open_with(&self.disk, &self.options)?;
         self.torn_tails += u64::from(report.torn_tail.is_some());
         self.check(&found);
         // Opening made durable what it handed out.

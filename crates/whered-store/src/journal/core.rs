@@ -52,11 +52,14 @@ impl Parts {
         remove_leftovers(&*storage, &leftovers)?;
         let segment = match last {
             Some((segment, unwitnessed)) => {
+                let next_size_bytes = segment.header.size_bytes.saturating_mul(2);
+                spares.grow_from(next_size_bytes.max(options.first_segment_size_bytes));
                 settle(&*storage, &segment, &unwitnessed)?;
                 segment
             }
             None => {
                 firsts.push(1);
+                spares.grow_from(options.first_segment_size_bytes);
                 OpenSegment::begin(&*storage, spares.make(0)?, 1)?
             }
         };

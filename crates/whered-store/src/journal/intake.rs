@@ -49,6 +49,8 @@ pub(crate) struct Intake {
     /// The first sequence of the segment that is being filled.
     segment_first_sequence: u64,
     free_bytes: u64,
+    /// How many bytes of groups the segment takes in all.
+    capacity_bytes: u64,
     reserved_bytes: u64,
     reservations: u64,
     spare: Option<Spare>,
@@ -72,6 +74,7 @@ impl Intake {
             next_sequence,
             segment_first_sequence,
             free_bytes,
+            capacity_bytes: free_bytes + (position_bytes - HEADER_BYTES),
             reserved_bytes: 0,
             reservations: 0,
             spare: None,
@@ -114,7 +117,8 @@ impl Intake {
         let wanted = self.reserved_bytes + MARK_BYTES as u64;
         match self.spare.take_if(|spare| spare.capacity_bytes() >= wanted) {
             Some(spare) => {
-                self.free_bytes = spare.capacity_bytes() - MARK_BYTES as u64;
+                self.capacity_bytes = spare.capacity_bytes();
+                self.free_bytes = self.capacity_bytes - MARK_BYTES as u64;
                 self.open_group(Some(spare));
                 Ok(self.next_sequence)
             }
@@ -126,9 +130,10 @@ impl Intake {
         self.spare.as_ref().map_or(0, Spare::capacity_bytes)
     }
 
-    /// Whether the current segment has less than this left and nothing follows.
+    /// Whether the current segment has less than half of its space left, or less than `low_bytes`
+    /// of a larger one, and nothing follows.
     pub(crate) fn wants_spare(&self, low_bytes: u64) -> bool {
-        self.spare.is_none() && self.free_bytes < low_bytes
+        self.spare.is_none() && self.free_bytes < low_bytes.min(self.capacity_bytes / 2)
     }
 
     /// Takes a new spare; the smaller of it and the present one comes back.
@@ -186,7 +191,8 @@ impl Intake {
         let needed = if self.groups.is_empty() { with_mark } else { framed };
         if needed > self.free_bytes {
             let spare = self.spare.take().expect("the invariant of reservations keeps a spare");
-            self.free_bytes = spare.capacity_bytes() - with_mark;
+            self.capacity_bytes = spare.capacity_bytes();
+            self.free_bytes = self.capacity_bytes - with_mark;
             self.open_group(Some(spare));
         } else {
             self.free_bytes -= needed;

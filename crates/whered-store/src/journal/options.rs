@@ -63,6 +63,10 @@ pub struct JournalOptions {
     /// The size of a new segment, allocated when it is made; held between 8 KiB and 2 GiB. A
     /// reservation that is larger gets a segment of its own size.
     pub segment_size_bytes: u64,
+    /// The size of the first segment of a journal, if that is less. Each later one has twice the
+    /// size of the one before it, up to `segment_size_bytes`: a journal that is not used takes
+    /// little of the disk.
+    pub first_segment_size_bytes: u64,
     /// How much may wait in memory for the disk before `reserve` waits.
     pub group_size_bytes_max: usize,
     /// How long a group may wait for more before it is written. Zero, the default: a group grows
@@ -77,6 +81,7 @@ impl Default for JournalOptions {
         JournalOptions {
             sync: SyncPolicy::Always,
             segment_size_bytes: 64 << 20,
+            first_segment_size_bytes: 256 << 10,
             group_size_bytes_max: 16 << 20,
             group_delay_max: Duration::ZERO,
             full_retry_interval: Duration::from_millis(250),

@@ -14,6 +14,7 @@
 //! moments, never during a sync.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::segment::{reusable_name, segment_name};
@@ -27,13 +28,21 @@ const KEPT_BYTES_MAX: u64 = 64 << 20;
 /// See the file's header.
 pub(crate) struct Reusable {
     storage: Arc<dyn Storage>,
+    /// What is smaller than the next segment is of no use.
+    size_bytes_min: AtomicU64,
     /// Name and size, the oldest first.
     files: Mutex<Vec<(String, u64)>>,
 }
 
 impl Reusable {
-    pub(crate) fn new(storage: Arc<dyn Storage>) -> Reusable {
-        Reusable { storage, files: Mutex::new(Vec::new()) }
+    pub(crate) fn new(storage: Arc<dyn Storage>, size_bytes_min: u64) -> Reusable {
+        let size_bytes_min = AtomicU64::new(size_bytes_min);
+        Reusable { storage, size_bytes_min, files: Mutex::new(Vec::new()) }
+    }
+
+    /// From now on keeps only what is at least this large.
+    pub(crate) fn keep_from(&self, size_bytes_min: u64) {
+        self.size_bytes_min.store(size_bytes_min, Ordering::Relaxed);
     }
 
     /// Takes the name from a segment that nobody needs, for certain, and keeps its space if it may;
@@ -45,7 +54,8 @@ impl Reusable {
         }
         let size_bytes = self.storage.open(&name, false)?.size_bytes()?;
         let kept_bytes: u64 = lock(&self.files).iter().map(|(_, size_bytes)| size_bytes).sum();
-        if kept_bytes + size_bytes > KEPT_BYTES_MAX {
+        let is_too_small = size_bytes < self.size_bytes_min.load(Ordering::Relaxed);
+        if is_too_small || kept_bytes + size_bytes > KEPT_BYTES_MAX {
             return Ok(false);
         }
         let kept_name = reusable_name(first_sequence);

@@ -27,9 +27,17 @@ pub(crate) fn small_options() -> JournalOptions {
 pub(crate) fn open(
     disk: &SimulatedDisk,
 ) -> Result<(JournalCore, RecoveryReport, Entries), StoreError> {
+    open_with(disk, &small_options())
+}
+
+/// As [`open`], with options of the caller's.
+pub(crate) fn open_with(
+    disk: &SimulatedDisk,
+    options: &JournalOptions,
+) -> Result<(JournalCore, RecoveryReport, Entries), StoreError> {
     let mut entries = Entries::new();
     let (core, report) =
-        JournalCore::open(Arc::new(disk.clone()), &small_options(), Wanted::all(), &mut |entry| {
+        JournalCore::open(Arc::new(disk.clone()), options, Wanted::all(), &mut |entry| {
             assert_eq!(entry.sequence, entries.len() as u64 + 1);
             entries.push((entry.kind, entry.payload.to_vec()));
             Ok(())
@@ -37,6 +45,15 @@ pub(crate) fn open(
     assert_eq!(report.entries, entries.len() as u64);
     assert_eq!(report.last_sequence, entries.len() as u64);
     Ok((core, report, entries))
+}
+
+/// Segments that grow from the smallest size to eight times that.
+pub(crate) fn growing_options() -> JournalOptions {
+    JournalOptions {
+        segment_size_bytes: 64 << 10,
+        first_segment_size_bytes: 8 << 10,
+        ..small_options()
+    }
 }
 
 /// The last segment's name.
