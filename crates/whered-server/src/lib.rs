@@ -53,5 +53,5 @@ pub use config::{BackupConfig, Config, ConfigError, JournalConfig, SetsConfig, S
 pub use dns::DnsOptions;
 pub use feeds::{FeedConfig, SinkConfig, StreamConfig};
 pub use http::HttpOptions;
-pub use listen::{ProcessUser, Successor};
+pub use listen::{ProcessUser, Successor, use_own_name_services};
 pub use server::{HandedOver, Server, ServerError, StartLinks, StopLinks};

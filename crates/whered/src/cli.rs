@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use whered_engine::AccessMode;
 
 #[cfg(feature = "export")]
@@ -22,9 +23,13 @@ pub(crate) use crate::steer::SteerCommand;
 pub(crate) use crate::sync::SyncArguments;
 pub(crate) use crate::zone::flags::ZoneCommand;
 
+/// Number, commit and date of this program, and the date alone; `build.rs` writes them.
+pub(crate) const VERSION: &str = env!("WHERED_VERSION");
+pub(crate) const DATE: &str = env!("WHERED_DATE");
+
 /// Answers where: IP geolocation, nearby points, prefixes and packet rules, place-aware DNS.
 #[derive(Parser)]
-#[command(name = "whered", version, arg_required_else_help = true)]
+#[command(name = "whered", version = VERSION, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -97,6 +102,21 @@ pub(crate) enum Command {
     Repair {
         /// The data directory; no server may be using it
         data_dir: PathBuf,
+    },
+    /// Print the completions of a shell
+    ///
+    /// bash reads them from /usr/share/bash-completion/completions/whered, zsh from a file _whered
+    /// in its fpath, fish from whered.fish in a folder of vendor_completions.d.
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Write the manual pages, one for each command
+    Man {
+        /// The directory for them; it is made if it is absent
+        #[arg(value_name = "DIR")]
+        directory: PathBuf,
     },
     /// Moved: the program `whered-bench`
     #[command(hide = true, disable_help_flag = true)]

@@ -22,6 +22,7 @@ mod ingest;
 mod interrupt;
 mod links;
 mod lookup;
+mod manual;
 mod new_file;
 mod outcome;
 mod restart;
@@ -49,6 +50,7 @@ const BENCH_MOVED: &str = "`whered bench` is now the program `whered-bench`; in 
                            cargo run --release --package whered-bench -- COMMAND";
 
 fn main() -> ExitCode {
+    whered_server::use_own_name_services();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
@@ -87,6 +89,8 @@ fn main() -> ExitCode {
         Command::Db(DbCommand::Index(arguments)) => db::index(&arguments),
         Command::Db(DbCommand::Merge(arguments)) => db::merge(&arguments),
         Command::Db(DbCommand::Verify { file }) => db::verify(&file),
+        Command::Completions { shell } => manual::completions(shell),
+        Command::Man { directory } => manual::pages(&directory),
         Command::Bench { .. } => Err(Failure::Message(BENCH_MOVED.to_owned())),
     };
     finish(outcome)

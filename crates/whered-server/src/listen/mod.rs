@@ -14,6 +14,7 @@ mod activation;
 mod bind;
 mod descriptors;
 mod handover;
+mod name_services;
 mod privileges;
 mod sockets;
 
@@ -25,6 +26,7 @@ pub use bind::{UnixSocketOptions, bind_udp};
 pub(crate) use descriptors::{ConnectionLimits, fit_connections};
 pub use handover::Successor;
 pub(crate) use handover::{HandoverState, Predecessor, Speaks, SuccessorListener};
+pub use name_services::use_own_name_services;
 pub use privileges::ProcessUser;
 pub(crate) use privileges::become_user;
 pub(crate) use sockets::{Kind, Sockets, address_of, by_thread, listeners};

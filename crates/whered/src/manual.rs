@@ -1,0 +1,130 @@
+//! `whered man` and `whered completions`: manual pages and completions of shells, generated from
+//! the definition of the command line (`cli.rs`).
+//!
+//! Not for: help on the terminal, which clap prints from the same definition.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::cli::{Cli, DATE};
+use crate::outcome::{Failure, Outcome};
+
+/// What every page ends with: the exit codes of the whole program.
+const EXIT_STATUS: &str = "\
+.SH EXIT STATUS
+.TP
+0
+Found, or done.
+.TP
+1
+Not found.
+.TP
+2
+Failed; one line on standard error says why.
+";
+
+/// Prints the completions of a shell.
+pub(crate) fn completions(shell: Shell) -> Result<Outcome, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "whered", &mut script);
+    io::stdout().write_all(&script)?;
+    Ok(Outcome::Found)
+}
+
+/// Writes one page for each command into the directory, which is made if it is absent.
+pub(crate) fn pages(directory: &Path) -> Result<Outcome, Failure> {
+    fs::create_dir_all(directory).map_err(|error| Failure::file(directory, error))?;
+    for (name, page) in all_pages() {
+        let path = directory.join(name);
+        fs::write(&path, page).map_err(|error| Failure::file(&path, error))?;
+    }
+    Ok(Outcome::Found)
+}
+
+/// File name and text of every page.
+fn all_pages() -> Vec<(String, Vec<u8>)> {
+    let mut root = Cli::command().disable_help_subcommand(true);
+    root.build();
+    let version = root.get_version().unwrap_or_default().to_owned();
+    let mut pages = Vec::new();
+    let mut waiting = vec![(root, None)];
+    while let Some((command, parent)) = waiting.pop() {
+        let name = name(&command).to_owned();
+        pages.push((format!("{name}.1"), page(&command, parent.as_deref(), &version)));
+        let shown = command.get_subcommands().filter(|below| !below.is_hide_set());
+        waiting.extend(shown.cloned().map(|below| (below, Some(name.clone()))));
+    }
+    pages
+}
+
+/// The name of a command's page: `whered-db-build`.
+fn name(command: &clap::Command) -> &str {
+    command.get_display_name().unwrap_or_else(|| command.get_name())
+}
+
+fn page(command: &clap::Command, parent: Option<&str>, version: &str) -> Vec<u8> {
+    // Other commands have no version of their own, and the page of the program names it at its foot.
+    let man =
+        Man::new(command.clone()).date(DATE).source(format!("whered {version}")).manual("whered");
+    let mut page = Vec::new();
+    man.render(&mut page).expect("memory takes all that is written");
+    page.extend_from_slice(EXIT_STATUS.as_bytes());
+    if let Some(parent) = parent {
+        let parent = parent.replace('-', "\\-");
+        page.extend_from_slice(format!(".SH SEE ALSO\n.BR {parent} (1)\n").as_bytes());
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every command that is shown, with the name of its page.
+    fn shown_commands() -> Vec<clap::Command> {
+        let mut root = Cli::command().disable_help_subcommand(true);
+        root.build();
+        let mut shown = vec![root];
+        let mut next = 0;
+        while let Some(command) = shown.get(next) {
+            let below: Vec<_> =
+                command.get_subcommands().filter(|below| !below.is_hide_set()).cloned().collect();
+            shown.extend(below);
+            next += 1;
+        }
+        shown
+    }
+
+    #[test]
+    fn every_option_of_every_command_is_in_its_man_page() {
+        let pages = all_pages();
+        let commands = shown_commands();
+        assert_eq!(pages.len(), commands.len());
+        for command in commands {
+            let name = format!("{}.1", name(&command));
+            let (_, page) = pages.iter().find(|(of, _)| *of == name).expect(&name);
+            let page = String::from_utf8_lossy(page);
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                let texts = match (argument.get_long(), argument.get_value_names()) {
+                    (Some(long), _) => vec![format!("\\fB\\-\\-{}\\fR", long.replace('-', "\\-"))],
+                    (None, Some(names)) => {
+                        names.iter().map(|name| format!("\\fI{name}\\fR")).collect()
+                    }
+                    (None, None) => vec![argument.get_id().to_string()],
+                };
+                for text in texts {
+                    let described = page
+                        .split(".SH OPTIONS")
+                        .nth(1)
+                        .is_some_and(|options| options.contains(&text));
+                    assert!(described, "{name} lacks {text}");
+                }
+            }
+        }
+    }
+}
