@@ -50,6 +50,22 @@ run: ## build the release program and start the demo server; cold ten minutes, 2
 	cargo build --release --package whered --locked
 	@exec '$(TARGET_DIR)/release/whered' serve --demo --data-dir ./data
 
+# ---- installing ----
+
+# The profile of what is built: release, or dev for a quick look.
+PROFILE := release
+PREFIX := /usr/local
+DESTDIR :=
+
+.PHONY: install
+install: ## the release program with pages, completions and unit into PREFIX=/usr/local, below DESTDIR=
+	@scripts/packages.sh install '$(PROFILE)' '$(PREFIX)' '$(DESTDIR)'
+
+.PHONY: packages
+packages: ## Debian package, tarballs and container images in target/packages; cold half an hour
+	@scripts/install-tools.sh packages
+	@scripts/packages.sh all '$(PROFILE)'
+
 # ---- testing ----
 
 .PHONY: quick
@@ -57,14 +73,14 @@ quick: ## format, clippy and tests of the packages changed since main; seconds t
 	@scripts/quick.sh
 
 .PHONY: test
-test: install fmt-check clippy tidy unit clients examples story ## format, clippy, tidy, unit tests, clients, examples, story; 20 GB of disk, cold half an hour
+test: tools fmt-check clippy tidy unit clients examples story ## format, clippy, tidy, unit tests, clients, examples, story; 20 GB of disk, cold half an hour
 	$(call step,make test: all steps passed)
 
 .PHONY: ci
 ci: test ci-rest ## make test, then ci-rest: all that CI runs; cold under an hour, best as root
 
 .PHONY: ci-rest
-ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings python bench-check ## what make ci adds to make test
+ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings python bench-check packages-check ## what make ci adds to make test
 	$(call step,make ci: all steps passed)
 
 .PHONY: test-slow
@@ -73,9 +89,9 @@ test-slow: slow-faults fuzz ## every fault and every fuzz target for MINUTES=5 a
 
 # ---- steps of make test ----
 
-.PHONY: install
-install: ## programs by apt-get, dnf, apk or brew, Python packages into .venv, crates
-	$(call step,install: programs$(comma) Python packages$(comma) crates)
+.PHONY: tools
+tools: ## programs by apt-get, dnf, apk or brew, Python packages into .venv, crates
+	$(call step,tools: programs$(comma) Python packages$(comma) crates)
 	@scripts/install-tools.sh test
 	@scripts/install-tools.sh venv
 	cargo fetch --locked
@@ -144,7 +160,8 @@ advisories: ## no dependency with a known one; needs a copy of the database
 scripts-check: ## shellcheck, where it is installed
 	$(call step,scripts: shellcheck)
 	@if command -v shellcheck > /dev/null; then \
-		shellcheck scripts/*.sh .ci/run bindings/c/whered/install.sh; \
+		shellcheck scripts/*.sh .ci/run bindings/c/whered/install.sh tests/packages/*.sh \
+			packaging/debian/p*; \
 	else \
 		echo 'shellcheck is not installed: skipped'; \
 	fi
@@ -217,6 +234,13 @@ bench-check: ## instructions per operation against bench/results (cargo xtask in
 	else \
 		echo 'the recorded counts are those of x86-64: skipped'; \
 	fi
+
+.PHONY: packages-check
+packages-check: venv ## packages of the debug program: installed, started, asked, removed (tests/packages)
+	$(call step,packages: Debian$(comma) static$(comma) image$(comma) aarch64)
+	@scripts/install-tools.sh packages
+	@scripts/packages.sh check dev
+	$(VENV)/bin/python -m pytest -q tests/packages
 
 # ---- slow suites ----
 

@@ -5,6 +5,7 @@
 #   scripts/install-tools.sh test    that, and what the tests compare with
 #   scripts/install-tools.sh bench   the rivals that bench/versus links or starts, and their data
 #   scripts/install-tools.sh venv    Python packages of tests/clients/requirements.txt into .venv
+#   scripts/install-tools.sh packages   what make packages needs, a cross compiler among it
 #   scripts/install-tools.sh deny    cargo-deny by cargo install; any version that is there will do
 #
 # By apt-get, dnf, apk or brew, as root or through sudo. It installs nothing that is there, starts
@@ -15,6 +16,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 policy=/usr/sbin/policy-rc.d
 deny_version=0.20.2
+deb_version=3.8.0
 
 say() {
     printf 'install: %s\n' "$*"
@@ -55,6 +57,11 @@ is_there() {
 package_of() {
     case "$1:$2" in
     *:curl | *:valgrind | *:strace | *:make | *:git | *:openssl | *:zstd) echo "$2" ;;
+    *:lintian | *:buildah) echo "$2" ;;
+    *:dpkg-shlibdeps) echo dpkg-dev ;;
+    *:readelf) echo binutils ;;
+    *:aarch64-linux-gnu-gcc) echo 'gcc-aarch64-linux-gnu libc6-dev-arm64-cross' ;;
+    *:qemu-aarch64) echo qemu-user ;;
     apt-get:cc) echo 'gcc libc6-dev' ;;
     apk:cc) echo build-base ;;
     dnf:cc) echo gcc ;;
@@ -240,6 +247,15 @@ install_deny() {
     cargo install cargo-deny --version "$deny_version" --locked --debug --quiet
 }
 
+# As for cargo-deny.
+install_cargo_deb() {
+    if cargo deb --version > /dev/null 2>&1; then
+        return
+    fi
+    say "cargo-deb $deb_version by cargo install"
+    cargo install cargo-deb --version "$deb_version" --locked --debug --quiet
+}
+
 for_run=(cc curl redis-cli dig)
 for_test=("${for_run[@]}" redis-server mariadbd postgres mmdblookup geoiplookup legacy-database legacy-headers valgrind
     strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named nsd knotd gdnsd rbldnsd pkg-config cmake openssl
@@ -266,12 +282,20 @@ bench)
 venv)
     make_venv
     ;;
+packages)
+    need_cargo
+    provide cc readelf dpkg-shlibdeps lintian buildah unshare openssl curl redis-cli
+    if [ "$(uname -m)" = x86_64 ]; then
+        provide aarch64-linux-gnu-gcc qemu-aarch64
+    fi
+    install_cargo_deb
+    ;;
 deny)
     need_cargo
     install_deny
     ;;
 *)
-    echo 'usage: scripts/install-tools.sh run | test | bench | venv | deny' >&2
+    echo 'usage: scripts/install-tools.sh run | test | bench | venv | packages | deny' >&2
     exit 2
     ;;
 esac

@@ -45,7 +45,7 @@ fn variable(name: &str) -> Option<String> {
 fn shortened(commit: &str) -> String {
     let is_hash = commit.bytes().all(|byte| byte.is_ascii_hexdigit());
     let end = if is_hash { COMMIT_DIGITS } else { usize::MAX };
-    commit.chars().filter(|letter| letter.is_ascii_graphic()).take(end).collect()
+    commit.chars().filter(char::is_ascii_graphic).take(end).collect()
 }
 
 /// The root of the clone whose workspace this package is a member of. A copy of the sources that

@@ -185,8 +185,8 @@ def test_a_disk_without_room_for_a_spool_is_told_and_ends_by_itself(serve, small
 
     assert push().status_code == 202
     free = os.statvfs(small_disk)
-    ballast.write_bytes(b"\0" * (free.f_bavail * free.f_frsize - 512 * 1024))
-    # More than a segment of the spool has.
+    # Less than the smallest segment has, and an upload that needs the largest.
+    ballast.write_bytes(b"\0" * (free.f_bavail * free.f_frsize - 128 * 1024))
     refused = push(lines=5_000)
     assert refused.status_code == 429 and "cannot extend the journal" in refused.text
     readiness = requests.get(f"{server.url}/readyz", timeout=5)

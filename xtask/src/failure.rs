@@ -25,7 +25,7 @@ impl ChoreError {
 
     /// A program that could not be started, with what would provide it.
     pub(crate) fn on_program(program: &str, error: &io::Error) -> ChoreError {
-        ChoreError::new(format!("cannot start {program}: {error} (make install provides it)"))
+        ChoreError::new(format!("cannot start {program}: {error} (make tools provides it)"))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Segments grow: a journal that is not used takes little of the disk.
 //!
-//! Not for: crashes while they grow; half of the histories of `simulation.rs` have growing segments.
+//! Not for: crashes while they grow; half of the histories of `simulation.rs` have such segments.
 
 mod support;
 

@@ -42,7 +42,7 @@ impl History {
             appended: Entries::new(),
             acknowledged: 0,
             always,
-            options: if seed % 2 == 0 { small_options() } else { growing_options() },
+            options: if seed.is_multiple_of(2) { small_options() } else { growing_options() },
             counters: [0; CLIENTS as usize],
             torn_tails: 0,
             crashes: 0,

@@ -68,7 +68,7 @@ fn name(command: &clap::Command) -> &str {
 }
 
 fn page(command: &clap::Command, parent: Option<&str>, version: &str) -> Vec<u8> {
-    // Other commands have no version of their own, and the page of the program names it at its foot.
+    // Other commands have no version of their own; the page names the program's at its foot.
     let man =
         Man::new(command.clone()).date(DATE).source(format!("whered {version}")).manual("whered");
     let mut page = Vec::new();

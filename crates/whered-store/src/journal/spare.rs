@@ -82,7 +82,7 @@ impl SpareMaker {
     /// Makes a spare for at least `capacity_bytes` of groups.
     pub(crate) fn make(&mut self, capacity_bytes: u64) -> Result<Spare, StoreError> {
         let wanted_bytes = capacity_bytes.saturating_add(SEGMENT_OVERHEAD_BYTES);
-        let size_bytes = wanted_bytes.max(self.usual_size_bytes(wanted_bytes));
+        let size_bytes = wanted_bytes.max(self.size_bytes_for(wanted_bytes));
         if size_bytes > SEGMENT_SIZE_BYTES_MAX {
             return Err(StoreError::full(format!(
                 "a segment of {size_bytes} bytes would be needed for what is reserved at once; \
@@ -118,7 +118,7 @@ impl SpareMaker {
 
     /// The size of a spare in which this much fits, if segments grow that large: what is next, or
     /// what is next after some doublings.
-    fn usual_size_bytes(&self, wanted_bytes: u64) -> u64 {
+    fn size_bytes_for(&self, wanted_bytes: u64) -> u64 {
         let mut size_bytes = self.next_size_bytes;
         while size_bytes < wanted_bytes && size_bytes < self.segment_size_bytes {
             size_bytes = size_bytes.saturating_mul(2).min(self.segment_size_bytes);
