@@ -10,10 +10,8 @@
 #![no_main]
 
 #[allow(dead_code, reason = "the program uses more of it")]
-#[path = "../../crates/whered/src/enrich/parquet/files.rs"]
+#[path = "../../crates/whered-connect/src/parquet_files/mod.rs"]
 mod files;
-#[path = "../../crates/whered/src/enrich/parquet/silence.rs"]
-mod silence;
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -30,6 +30,8 @@ mod error;
 pub mod export;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "streams"))]
 pub mod feed;
+#[cfg(feature = "export")]
+pub mod parquet_files;
 pub mod points;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "export"))]
 pub mod rows;

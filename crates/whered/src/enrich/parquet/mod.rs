@@ -13,9 +13,7 @@
 
 mod address;
 mod fields;
-mod files;
 mod rows;
-mod silence;
 mod sink;
 mod spool;
 mod text;
@@ -27,6 +25,8 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use whered_connect::parquet_files::{self, ParquetFiles};
 
 use super::additions::Additions;
 use super::addresses::Addresses;
@@ -43,7 +43,6 @@ use crate::outcome::Failure;
 use address::AddressColumn;
 use fields::DistinctKeys;
 pub(super) use fields::{FieldKind, kinds};
-use files::ParquetFiles;
 use rows::RowStyle;
 use sink::ParquetSink;
 pub(super) use text::{TextInput, enrich_text};
@@ -111,7 +110,7 @@ pub(super) fn enrich_files(
         }
     };
     let mut files = ParquetFiles::open(paths, spooled).map_err(Failure::Message)?;
-    let name = paths.first().map(|path| files::shown(path)).unwrap_or_default();
+    let name = paths.first().map(|path| parquet_files::shown(path)).unwrap_or_default();
     let sample = files.sample().map_err(Failure::Message)?;
     let address = AddressColumn::find(arguments.column.as_deref(), &sample)
         .map_err(|what| Failure::Message(format!("{name}: {what}")))?;

@@ -5,13 +5,15 @@
 //! [`BATCH_ROWS`] rows, and fewer where the file says that rows are long: memory is bounded by a
 //! page of each column and some batches, however long a row group is.
 
+mod silence;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
-use parquet::arrow::ARROW_SCHEMA_META_KEY;
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, ProjectionMask};
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
@@ -27,18 +29,22 @@ const BATCH_BYTES: usize = 32 << 20;
 const SAMPLE_ROWS: usize = 100;
 
 /// The files, one after the other.
-pub(crate) struct ParquetFiles {
+pub struct ParquetFiles {
     /// Those that are not open yet, the last one first.
     waiting: Vec<PathBuf>,
     current: Option<(PathBuf, ParquetRecordBatchReader)>,
     /// What was standard input.
     spooled: Option<File>,
-    pub(crate) schema: SchemaRef,
+    /// The columns as Arrow has them.
+    pub schema: SchemaRef,
     /// The columns as Parquet has them; nothing if the files differ in it.
-    pub(crate) parquet_schema: Option<SchemaDescPtr>,
+    pub parquet_schema: Option<SchemaDescPtr>,
     /// The entries of metadata that all files have.
-    pub(crate) metadata: Vec<KeyValue>,
-    pub(crate) row_count: u64,
+    pub metadata: Vec<KeyValue>,
+    /// The rows of all files.
+    pub row_count: u64,
+    /// The columns that are read; nothing for all of them.
+    projection: Option<Vec<usize>>,
 }
 
 /// What is wrong with a file.
@@ -48,7 +54,7 @@ fn fault(path: &Path, error: &dyn std::fmt::Display) -> String {
 }
 
 /// The name of an input.
-pub(super) fn shown(path: &Path) -> String {
+pub fn shown(path: &Path) -> String {
     match path == Path::new("-") {
         true => "standard input".to_owned(),
         false => path.display().to_string(),
@@ -72,7 +78,7 @@ fn caught<T, E: std::fmt::Display>(
     path: &Path,
     read: impl FnOnce() -> Result<T, E>,
 ) -> Result<T, String> {
-    match super::silence::catch(read) {
+    match silence::catch(read) {
         Some(Ok(value)) => Ok(value),
         Some(Err(error)) => Err(fault(path, &error)),
         None => Err(fault(path, &"its bytes are damaged")),
@@ -103,7 +109,7 @@ impl ParquetFiles {
     ///
     /// # Errors
     /// A file that is not whole, or has other columns than the first one.
-    pub(crate) fn open(paths: &[PathBuf], spooled: Option<File>) -> Result<ParquetFiles, String> {
+    pub fn open(paths: &[PathBuf], spooled: Option<File>) -> Result<ParquetFiles, String> {
         let first = paths.first().map_or(Path::new("-"), PathBuf::as_path);
         let (_, metadata) = open(first, spooled.as_ref())?;
         let mut files = ParquetFiles {
@@ -114,6 +120,7 @@ impl ParquetFiles {
             parquet_schema: Some(metadata.metadata().file_metadata().schema_descr_ptr()),
             metadata: entries(metadata.metadata()),
             row_count: row_count(metadata.metadata()),
+            projection: None,
         };
         for path in paths.iter().skip(1) {
             let (_, metadata) = open(path, files.spooled.as_ref())?;
@@ -130,11 +137,16 @@ impl ParquetFiles {
         Ok(files)
     }
 
+    /// Reads only the columns with these indexes, in the order of the file.
+    pub fn project(&mut self, columns: Vec<usize>) {
+        self.projection = Some(columns);
+    }
+
     /// The first rows of the first file.
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub(crate) fn sample(&self) -> Result<RecordBatch, String> {
+    pub fn sample(&self) -> Result<RecordBatch, String> {
         let Some(path) = self.waiting.last() else {
             return Ok(RecordBatch::new_empty(self.schema.clone()));
         };
@@ -151,7 +163,7 @@ impl ParquetFiles {
     ///
     /// # Errors
     /// A file that cannot be read, or is another one than at the start.
-    pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, String> {
         loop {
             if let Some((path, reader)) = &mut self.current {
                 match caught(path, || reader.next().transpose())? {
@@ -163,7 +175,17 @@ impl ParquetFiles {
             let (file, metadata) = open(&path, self.spooled.as_ref())?;
             merged(&self.schema, metadata.schema())
                 .map_err(|_| format!("{}: has changed during the run", shown(&path)))?;
-            let reader = caught(&path, || reader(file, &metadata).build())?;
+            let projection = self.projection.as_ref().map(|columns| {
+                let schema = metadata.metadata().file_metadata().schema_descr();
+                ProjectionMask::roots(schema, columns.iter().copied())
+            });
+            let reader = caught(&path, || {
+                let reader = reader(file, &metadata);
+                match projection {
+                    Some(projection) => reader.with_projection(projection).build(),
+                    None => reader.build(),
+                }
+            })?;
             self.current = Some((path, reader));
         }
     }
