@@ -19,13 +19,15 @@ use libfuzzer_sys::fuzz_target;
 use whered_mmdb::{Database, FieldPath, Writer, WriterOptions, rows};
 
 /// Names of files whose layout is known, and one that says nothing.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 8] = [
     "rows.csv",
     "IP2LOCATION-LITE-DB11.CSV",
     "dbip-city-lite.csv",
     "ip2asn-v4.tsv",
     "geofeed.csv",
     "geolite2-city-ipv4.csv",
+    "IP2PROXY-LITE-PX11.CSV",
+    "delegated-ripencc-extended-latest",
 ];
 
 /// Places for Blocks.

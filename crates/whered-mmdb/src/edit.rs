@@ -43,6 +43,30 @@ impl Value {
         remove(self, path.segments())
     }
 
+    /// Moves the field at a path to another path; whether there was one.
+    ///
+    /// ```
+    /// use whered_mmdb::Value;
+    /// let mut record = Value::Map(vec![("asn".to_string(), Value::Uint32(64500))]);
+    /// assert!(record.rename(&"asn".parse()?, &"as.number".parse()?)?);
+    /// assert!(!record.rename(&"asn".parse()?, &"other".parse()?)?);
+    /// # Ok::<(), whered_mmdb::MmdbError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A new path at which there is a field already, or one that [`set`](Value::set) refuses. The
+    /// field is then gone.
+    pub fn rename(&mut self, old: &FieldPath, new: &FieldPath) -> Result<bool, MmdbError> {
+        let Some(value) = self.remove(old) else { return Ok(false) };
+        if self.get(new).is_some() {
+            let found = format!("a field {new} next to the field {old} that is to get its name");
+            let allowed = "names that the record does not have";
+            return Err(MmdbError::new(ErrorKind::Path, found, allowed));
+        }
+        self.set(new, value).map(|()| true)
+    }
+
     /// Lays another value over this one: maps are merged key by key, everything else is replaced.
     pub fn merge(&mut self, over: Value) {
         match (self, over) {

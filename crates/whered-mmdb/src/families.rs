@@ -21,6 +21,8 @@ use whered_ip::Prefix;
 
 /// The first 32 bits of Teredo addresses (RFC 4380).
 const TEREDO: u128 = 0x2001_0000;
+/// The bits in front of the IPv4 address in mapped addresses (RFC 4291).
+const MAPPED: u128 = 0xffff;
 /// The first 16 bits of 6to4 addresses (RFC 3056).
 const SIX_TO_FOUR: u128 = 0x2002;
 
@@ -62,19 +64,45 @@ impl Database {
         if !self.tree.is_ipv6() {
             return Ok(leads);
         }
+        let ipv4 = self.node_at(0, 96)?;
         let ranges = [(SIX_TO_FOUR << 112, 16), (TEREDO << 96, 32)];
-        let subtree = self.tree.ipv4_subtree().map(TreeNode::Node);
         for (is_alias, (bits, length_bits)) in leads.iter_mut().zip(ranges) {
-            let mut node = TreeNode::Node(0);
-            for position in 0..length_bits {
-                node = self.child(node, bits >> (127 - position) & 1 == 1)?;
-            }
-            *is_alias = match subtree {
-                Some(_) => Some(node) == subtree,
-                None => node == TreeNode::Empty && length_bits == 16,
+            let node = self.node_at(bits, length_bits)?;
+            *is_alias = match ipv4 {
+                TreeNode::Node(_) => node == ipv4,
+                TreeNode::Empty => node == TreeNode::Empty && length_bits == 16,
+                // One record of all IPv4 addresses; then its range of mapped addresses has it, too.
+                TreeNode::Record(_) => node == ipv4 && self.node_at(MAPPED << 32, 96)? == ipv4,
             };
         }
         Ok(leads)
+    }
+
+    /// Whether a network is a range that leads to the IPv4 networks and shows the one record that
+    /// all of these have. [`networks`](Database::networks) skips such a range where it leads to
+    /// several networks.
+    ///
+    /// # Errors
+    ///
+    /// A fault of the tree on the way.
+    pub fn is_alias_of_record(&self, prefix: Prefix, id: RecordId) -> Result<bool, MmdbError> {
+        let IpAddr::V6(address) = prefix.address() else { return Ok(false) };
+        let place = (address.to_bits(), prefix.length_bits());
+        let ranges = [(MAPPED << 32, 96), (SIX_TO_FOUR << 112, 16), (TEREDO << 96, 32)];
+        if !ranges.contains(&place) || self.node_at(0, 96)? != TreeNode::Record(id) {
+            return Ok(false);
+        }
+        let [six_to_four, teredo] = self.ipv4_aliases()?;
+        Ok(six_to_four && (teredo || place.1 != 32))
+    }
+
+    /// What the tree has at these first bits.
+    fn node_at(&self, bits: u128, length_bits: u8) -> Result<TreeNode, MmdbError> {
+        let mut node = TreeNode::Node(0);
+        for position in 0..length_bits {
+            node = self.child(node, bits >> (127 - position) & 1 == 1)?;
+        }
+        Ok(node)
     }
 
     /// Whether any network of a family has a record. What an IPv6 tree shows of IPv4 a second time

@@ -262,3 +262,209 @@ fn fields_are_named_with_how_often_they_have_a_value() {
         Some(r#"{"field":"a","types":["string"],"networks":2,"all_networks":3}"#)
     );
 }
+
+#[test]
+fn an_input_without_any_network_is_refused_and_replaces_nothing() {
+    let locations = "geoname_id,locale_code,country_iso_code,country_name\n1,en,DE,Germany\n";
+    let folder = Folder::new(
+        "empty",
+        &[
+            ("rows.csv", "network,a\n192.0.2.0/24,1\n"),
+            ("header.csv", "network,a\n"),
+            ("Locations-en.csv", locations),
+            ("Locations-none.csv", "geoname_id,locale_code,country_iso_code,country_name\n"),
+            ("Blocks.csv", "network,geoname_id\n192.0.2.0/24,1\n"),
+            ("Blocks-none.csv", "network,geoname_id\n"),
+            ("metadata.ndjson", "{\"metadata\":{\"ip_version\":4}}\n"),
+            ("array.json", "[]"),
+        ],
+    );
+    folder.out(&["build", "rows.csv", "kept.mmdb"]);
+    let before = folder.out(&["dump", "kept.mmdb"]);
+    for (inputs, file) in [
+        (&["header.csv"][..], "header.csv"),
+        (&["rows.csv", "header.csv"], "header.csv"),
+        (&["Locations-en.csv"], "Locations-en.csv"),
+        (&["Locations-none.csv", "Blocks.csv"], "Locations-none.csv"),
+        (&["Locations-en.csv", "Blocks-none.csv"], "Blocks-none.csv"),
+        (&["metadata.ndjson"], "metadata.ndjson"),
+        (&["array.json"], "array.json"),
+    ] {
+        let arguments = [&["build"], inputs, &["kept.mmdb"]].concat();
+        let fault = folder.fault(&arguments);
+        assert!(fault.contains(file) && fault.contains("no network"), "{inputs:?}: {fault}");
+        assert_eq!(fault.lines().count(), 1, "{fault}");
+    }
+    assert_eq!(folder.out(&["dump", "kept.mmdb"]), before);
+    folder.out(&["build", "--allow-empty", "header.csv", "kept.mmdb"]);
+    assert_eq!(folder.out(&["dump", "kept.mmdb"]), "");
+    folder.out(&["build", "rows.csv", "base.mmdb"]);
+    let fault = folder.fault(&["merge", "base.mmdb", "--rows", "header.csv", "out.mmdb"]);
+    assert!(fault.contains("gives no network"), "{fault}");
+}
+
+#[test]
+fn the_languages_of_joined_locations_are_all_that_were_given() {
+    let locations = |locale: &str| {
+        format!("geoname_id,locale_code,country_iso_code,country_name\n1,{locale},DE,x\n")
+    };
+    let (en, de, zh) = (locations("en"), locations("de"), locations("zh-CN"));
+    let folder = Folder::new(
+        "languages",
+        &[
+            ("Blocks.csv", "network,geoname_id\n192.0.2.0/24,1\n"),
+            ("L-en.csv", &en),
+            ("L-de.csv", &de),
+            ("L-zh.csv", &zh),
+        ],
+    );
+    folder.out(&["build", "Blocks.csv", "L-en.csv", "L-zh.csv", "L-de.csv", "a.mmdb"]);
+    let info = folder.out(&["info", "a.mmdb"]);
+    assert!(info.contains("languages       de, en, zh-CN\n"), "{info}");
+    assert!(info.contains("built by whered (en)"), "{info}");
+    folder.out(&["build", "Blocks.csv", "L-en.csv", "L-de.csv", "b.mmdb", "--language", "en"]);
+    assert!(folder.out(&["info", "b.mmdb"]).contains("languages       en\n"));
+}
+
+#[test]
+fn an_edit_of_a_field_that_no_record_has_names_close_ones_and_writes_nothing() {
+    let rows = "network,country.iso_code,asn,b\n192.0.2.0/24,DE,1,2\n198.51.100.0/24,FR,3,\n";
+    let folder = Folder::new("edit-names", &[("rows.csv", rows)]);
+    folder.out(&["build", "rows.csv", "a.mmdb"]);
+    for (flag, value, part) in [
+        ("--rename-field", "ans=as_number", "no record has such a field; allowed: asn"),
+        ("--drop-field", "country.isocode", "allowed: country.iso_code"),
+        ("--keep-field", "iso_code", "allowed: country.iso_code"),
+        ("--unset", "192.0.2.0/24 ans", "no record in 192.0.2.0/24 has such a field; allowed: asn"),
+        ("--unset", "198.51.100.0/24 b", "no record in 198.51.100.0/24 has such a field"),
+        ("--drop-field", "organization", "allowed: fields that some record has"),
+    ] {
+        let fault = folder.fault(&["edit", "a.mmdb", "b.mmdb", flag, value]);
+        assert!(fault.contains(flag) && fault.contains(part), "{fault}");
+    }
+    assert!(!folder.0.join("b.mmdb").exists());
+    folder.out(&["edit", "a.mmdb", "b.mmdb", "--drop-field", "b", "--drop-field", "country"]);
+}
+
+#[test]
+fn a_rename_onto_a_field_that_is_there_is_refused() {
+    let rows = "network,a,b,c.d\n192.0.2.0/24,1,,3\n198.51.100.0/24,1,2,3\n";
+    let folder = Folder::new("edit-rename", &[("rows.csv", rows)]);
+    folder.out(&["build", "rows.csv", "a.mmdb"]);
+    for value in ["a=b", "a=c", "a=c.d", "c.d=a"] {
+        let fault = folder.fault(&["edit", "a.mmdb", "b.mmdb", "--rename-field", value]);
+        let part = "that is to get its name; allowed: names that the record does not have";
+        assert!(fault.contains(part) && fault.contains("/24"), "{value}: {fault}");
+    }
+    // Renames follow each other, so that two fields can change their names.
+    let renames = ["--rename-field", "a=t", "--rename-field", "b=a", "--rename-field", "t=b"];
+    folder.out(&[&["edit", "a.mmdb", "b.mmdb"][..], &renames].concat());
+    let dump = folder.out(&["dump", "b.mmdb"]);
+    assert!(dump.contains("\"a\":2") && dump.contains("\"b\":1"), "{dump}");
+}
+
+#[test]
+fn rows_in_other_encodings_and_in_json_arrays_are_read() {
+    let folder = Folder::new(
+        "encodings",
+        &[(
+            "array.json",
+            "[\n {\"network\": \"192.0.2.0/24\",\n  \"name\": \"é}]\"},\n {\"ip\":\"2001:db8::\"}]",
+        )],
+    );
+    let utf16: Vec<u8> = "\u{feff}network,name\r\n192.0.2.0/24,é\r\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    fs::write(folder.0.join("utf16.csv"), utf16).unwrap();
+    fs::write(folder.0.join("latin1.csv"), b"network,name\n192.0.2.0/24,\xe9\n").unwrap();
+    for arguments in [
+        &["build", "utf16.csv", "a.mmdb"][..],
+        &["build", "--encoding", "iso-8859-1", "latin1.csv", "a.mmdb"],
+    ] {
+        folder.out(arguments);
+        let row = "{\"network\":\"192.0.2.0/24\",\"record\":{\"name\":\"é\"}}\n";
+        assert_eq!(folder.out(&["dump", "a.mmdb"]), row);
+    }
+    let fault = folder.fault(&["build", "array.json", "a.mmdb"]);
+    assert!(fault.contains("line 4, column 2: "), "{fault}");
+    folder.out(&["build", "--skip-bad", "array.json", "a.mmdb"]);
+    let row = "{\"network\":\"192.0.2.0/24\",\"record\":{\"name\":\"é}]\"}}\n";
+    assert_eq!(folder.out(&["dump", "a.mmdb"]), row);
+}
+
+#[test]
+fn a_zip_archive_is_refused_with_the_way_to_unpack_it() {
+    let folder = Folder::new("zip", &[]);
+    fs::write(folder.0.join("GeoLite2.zip"), b"PK\x03\x04\x14\0\0\0\x08\0rows").unwrap();
+    let fault = folder.fault(&["build", "GeoLite2.zip", "a.mmdb"]);
+    assert!(fault.contains("zip") && fault.contains("unzip"), "{fault}");
+}
+
+#[test]
+fn a_dump_with_types_builds_the_same_database_whatever_its_aliases_are() {
+    let folder = Folder::new("round-trip", &[]);
+    let all = "{\"network\":\"0.0.0.0/0\",\"record\":{\"a\":1}}\n";
+    let mapped = "{\"metadata\":{\"ipv4_aliases\":false}}\n{\"network\":\"1.0.0.0/8\",\"a\":1}\n\
+                  {\"network\":\"::ffff:1.2.0.0/112\",\"a\":2}\n{\"network\":\"2002:1::/32\",\"a\":3}\n";
+    let own = format!("{all}{}", all.replace("0.0.0.0/0", "2002::/16").replace('1', "2"));
+    for (rows, flag) in [
+        (all, None),
+        (all, Some("--no-ipv4-aliases")),
+        (&all.replace("0.0.0.0/0", "::/0"), None),
+        (&all.replace("0.0.0.0/0", "::/64"), Some("--no-ipv4-aliases")),
+        (&all.replace("0.0.0.0/0", "0.0.0.0/1"), None),
+        (&all.replace("0.0.0.0/0", "2001:db8::/32"), None),
+        (mapped, None),
+        (&own, Some("--no-ipv4-aliases")),
+    ] {
+        fs::write(folder.0.join("rows.ndjson"), rows).unwrap();
+        let arguments = ["build", "rows.ndjson", "a.mmdb"].into_iter().chain(flag);
+        folder.out(&arguments.collect::<Vec<_>>());
+        let dump = folder.out(&["dump", "--types", "a.mmdb"]);
+        fs::write(folder.0.join("dump.ndjson"), &dump).unwrap();
+        folder.out(&["build", "dump.ndjson", "b.mmdb"]);
+        assert_eq!(folder.out(&["diff", "a.mmdb", "b.mmdb"]), "", "{rows}\n{dump}");
+        // An edit that changes nothing and a merge with itself are the same, too.
+        folder.out(&["edit", "a.mmdb", "b.mmdb", "--database-type", "T"]);
+        assert_eq!(folder.out(&["diff", "a.mmdb", "b.mmdb"]), "", "edited: {rows}");
+        folder.out(&["merge", "a.mmdb", "a.mmdb", "b.mmdb"]);
+        assert_eq!(folder.out(&["diff", "a.mmdb", "b.mmdb"]), "", "merged: {rows}");
+    }
+    // Without types, a database of one record for all of IPv4 is built again as well.
+    fs::write(folder.0.join("rows.ndjson"), all).unwrap();
+    folder.out(&["build", "rows.ndjson", "a.mmdb"]);
+    assert_eq!(folder.out(&["dump", "a.mmdb"]), all);
+}
+
+#[test]
+fn every_test_database_is_built_again_from_its_dump() {
+    let shared = std::env::var_os("WHERED_SHARED").map_or_else(
+        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")),
+        PathBuf::from,
+    );
+    let shared = shared.join("data/maxmind-db/test-data");
+    let Ok(files) = fs::read_dir(&shared) else {
+        let required = std::env::var("WHERED_REQUIRE").unwrap_or_default();
+        assert!(!required.split(',').any(|item| item == "shared"), "no {}", shared.display());
+        return;
+    };
+    let folder = Folder::new("test-data", &[]);
+    let mut count = 0;
+    for file in files {
+        let path = file.unwrap().path();
+        let name = path.display().to_string();
+        // Files that are broken on purpose have no dump.
+        if path.extension().is_none_or(|end| end != "mmdb")
+            || !folder.run(&["verify", &name]).status.success()
+        {
+            continue;
+        }
+        let dump = folder.out(&["dump", "--types", &name]);
+        fs::write(folder.0.join("dump.ndjson"), dump).unwrap();
+        folder.out(&["build", "dump.ndjson", "again.mmdb"]);
+        assert_eq!(folder.out(&["diff", &name, "again.mmdb"]), "", "{name}");
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+}

@@ -96,6 +96,8 @@ struct Location {
 pub(super) struct Locations {
     texts: StringPool,
     locations: HashMap<u32, Location>,
+    /// The languages that came.
+    locales: Vec<TextId>,
     /// The numbers of countries and subdivisions, by their codes from the country on.
     numbers: HashMap<[TextId; 3], u32>,
 }
@@ -134,6 +136,14 @@ pub(super) fn is_header(names: &[String]) -> bool {
 impl Locations {
     pub(super) fn is_empty(&self) -> bool {
         self.locations.is_empty()
+    }
+
+    /// The languages of the names, in order.
+    pub(super) fn languages(&self) -> Vec<String> {
+        let locales = self.locales.iter().map(|locale| self.texts.get(*locale).to_string());
+        let mut languages: Vec<String> = locales.collect();
+        languages.sort();
+        languages
     }
 
     /// Reads a file of Locations behind its header; `skip` takes faults that are passed over.
@@ -200,6 +210,9 @@ impl Locations {
         let time_zone = self.texts.id(text((columns.time_zone, "time_zone"))?);
         let is_member = text((columns.is_in_european_union, "is_in_european_union"))?;
         let is_in_european_union = matches!(is_member, "1" | "true");
+        if !self.locales.contains(&locale) {
+            self.locales.push(locale);
+        }
         let location = self.locations.entry(geoname_id).or_default();
         let names = std::mem::take(&mut location.names);
         *location = Location { codes, metro_code, time_zone, is_in_european_union, names };

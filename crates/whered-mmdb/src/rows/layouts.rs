@@ -66,6 +66,8 @@ const LAYOUTS: &[(&str, &str, &[&str])] = &[
         "start_ip,end_ip,-,-,country.iso_code:string,country.names.en:string",
         &[],
     ),
+    // The registries' statistics, which `delegated` reads.
+    ("delegated", "-", &[]),
     (
         "geofeed",
         "network,country.iso_code:string,subdivisions.0.iso_code:string,city.names.en:string,\
@@ -117,12 +119,32 @@ const IP2LOCATION: &[(&str, &[u8])] = &[
     ("autonomous_system_network:string", &[26]),
 ];
 
+/// What IP2Proxy's numbered files hold behind the two addresses, in the order of the columns, and
+/// the first of PX1 to PX12 that has it.
+const IP2PROXY: &[(&str, u8)] = &[
+    ("proxy_type:string", 2),
+    ("country.iso_code:string", 1),
+    ("country.names.en:string", 1),
+    ("subdivisions.0.names.en:string", 3),
+    ("city.names.en:string", 3),
+    ("isp:string", 4),
+    ("domain:string", 5),
+    ("user_type:string", 6),
+    ("autonomous_system_number:uint32", 7),
+    ("autonomous_system_organization:string", 7),
+    ("last_seen_days:uint32", 8),
+    ("threat:string", 9),
+    ("provider:string", 11),
+    ("fraud_score:uint32", 12),
+];
+
 impl Layout {
     /// The names of all layouts.
     #[must_use]
     pub fn names() -> Vec<String> {
         let named = LAYOUTS.iter().map(|(name, ..)| (*name).to_string());
-        named.chain(["ip2location-db1 to ip2location-db26".to_string()]).collect()
+        let numbered = ["ip2location-db1 to ip2location-db26", "ip2proxy-px1 to ip2proxy-px12"];
+        named.chain(numbered.map(str::to_string)).collect()
     }
 
     /// A layout by its name.
@@ -131,13 +153,16 @@ impl Layout {
         if let Some(number) = name.strip_prefix("ip2location-db") {
             return Layout::ip2location(number.parse().ok()?);
         }
+        if let Some(number) = name.strip_prefix("ip2proxy-px") {
+            return Layout::ip2proxy(number.parse().ok()?);
+        }
         let &(name, columns, missing) = LAYOUTS.iter().find(|(other, ..)| *other == name)?;
         let is_geofeed = name == "geofeed";
         Some(Layout {
             name,
             columns: columns.to_string(),
             missing,
-            skips_empty: !is_geofeed,
+            skips_empty: true,
             is_short: is_geofeed,
         })
     }
@@ -156,12 +181,28 @@ impl Layout {
         Some(Layout { name, columns, missing: &["-"], skips_empty: true, is_short: false })
     }
 
+    fn ip2proxy(number: u8) -> Option<Layout> {
+        if !(1..=12).contains(&number) {
+            return None;
+        }
+        let columns = IP2PROXY.iter().filter(|(_, first)| *first <= number);
+        let columns = columns.map(|(name, _)| *name).collect::<Vec<_>>().join(",");
+        let columns = format!("start_ip,end_ip,{columns}");
+        let name = "ip2proxy";
+        Some(Layout { name, columns, missing: &["-"], skips_empty: true, is_short: false })
+    }
+
     /// The layout that files of this name have.
     #[must_use]
     pub fn of_file(name: &str) -> Option<Layout> {
         let name = name.to_ascii_lowercase();
         let stem = name.split('.').next().unwrap_or_default();
         let has = |part: &str| stem.contains(part);
+        if has("ip2proxy") {
+            let number = stem.split("-px").nth(1)?;
+            let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
+            return Layout::from_name(&format!("ip2proxy-px{digits}"));
+        }
         if has("ip2location") {
             if has("-asn") {
                 return Layout::from_name("ip2location-asn");
@@ -236,11 +277,17 @@ mod tests {
             ("asn-ipv6-num.csv", "ip-location-asn", 4),
             ("GeoIPCountryWhois.csv", "geoip-country-whois", 6),
             ("geofeed.csv", "geofeed", 5),
+            ("IP2PROXY-LITE-PX1.CSV", "ip2proxy", 4),
+            ("IP2PROXY-LITE-PX2.CSV", "ip2proxy", 5),
+            ("IP2PROXY-LITE-PX7.IPV6.CSV", "ip2proxy", 12),
+            ("IP2PROXY-LITE-PX10.CSV", "ip2proxy", 14),
+            ("ip2proxy-lite-px11.csv.gz", "ip2proxy", 15),
+            ("IP2PROXY-LITE-PX12.CSV", "ip2proxy", 16),
         ] {
             let layout = Layout::of_file(file).unwrap();
             assert_eq!((layout.name, layout.column_names().len()), (name, columns), "{file}");
         }
-        for file in ["rows.csv", "city.csv", "IP2LOCATION-LITE-DB99.CSV"] {
+        for file in ["rows.csv", "city.csv", "IP2LOCATION-LITE-DB99.CSV", "IP2PROXY-PX13.CSV"] {
             assert_eq!(Layout::of_file(file), None);
         }
     }

@@ -18,7 +18,7 @@ use super::layouts::{Layout, subdivision_code};
 use super::ndjson::{self, Line};
 use super::span::Span;
 use super::table::{Row, TableReader};
-use super::{RowsError, RowsFormat, RowsMetadata};
+use super::{RowsError, RowsFormat, RowsMetadata, array, delegated};
 use crate::value::Value;
 use crate::writer::{StoredValue, Writer};
 use std::collections::HashMap;
@@ -42,7 +42,7 @@ pub enum Header {
 /// How rows are read.
 #[derive(Debug, Clone)]
 pub struct RowsOptions {
-    /// `None`: NDJSON if the first byte is `{`.
+    /// `None`: NDJSON or a JSON array if the first byte is `{` or `[`.
     pub format: Option<RowsFormat>,
     /// Between the cells of a table; `None` for the first of tab, `;`, `,` and `|` that comes.
     pub delimiter: Option<u8>,
@@ -106,6 +106,8 @@ pub struct RowsLoader<'w> {
     guesses: Guesses,
     tables: Vec<Table>,
     locations: Locations,
+    /// Whether mapped addresses are IPv6 addresses of their own.
+    keeps_mapped: bool,
     summary: RowsSummary,
 }
 
@@ -114,6 +116,8 @@ pub struct RowsLoader<'w> {
 struct Table {
     columns: Columns,
     layout: Option<Layout>,
+    /// Latitude and longitude of a layout, where 0 and 0 are no place.
+    zero_place: Option<(usize, usize)>,
     blocks: Option<Blocks>,
     /// The record of the cells that came; `None` where they make none.
     records: HashMap<Box<[u8]>, Option<StoredValue>>,
@@ -137,6 +141,7 @@ impl<'w> RowsLoader<'w> {
             guesses: Guesses::default(),
             tables: Vec::new(),
             locations: Locations::default(),
+            keeps_mapped: false,
             summary: RowsSummary::default(),
         }
     }
@@ -150,29 +155,35 @@ impl<'w> RowsLoader<'w> {
             && Columns::names_of(&row).is_ok_and(|names| geolite::is_header(&names))
     }
 
-    /// Reads one file; its name may say which layout it has.
+    /// Reads one file; its name may say which layout it has. Returns how many rows with a network
+    /// it has, or how many Locations.
     ///
     /// # Errors
     ///
     /// The first wrong row, unless they are passed over; a table whose columns are not known;
     /// input that cannot be read. What came before is in the writer.
-    pub fn read(&mut self, name: &str, input: impl Read) -> Result<(), RowsError> {
+    pub fn read(&mut self, name: &str, input: impl Read) -> Result<u64, RowsError> {
         let mut reader = TableReader::new(input, self.options.delimiter);
         let format = match self.options.format {
             Some(format) => format,
             None => match reader.first_byte()? {
                 Some(b'{') => RowsFormat::Ndjson,
-                Some(b'[') => {
-                    let allowed = "one JSON object a line, which jq -c '.[]' makes of it";
-                    return Err(RowsError::new(1, "", "a JSON array", allowed));
-                }
+                Some(b'[') => RowsFormat::Ndjson,
                 _ => RowsFormat::Csv,
             },
         };
+        let before = self.summary.rows;
+        let mut locations = 0;
         match format {
-            RowsFormat::Csv => self.read_table(name, &mut reader),
-            RowsFormat::Ndjson => ndjson::read(reader.into_input(), |line| self.line(name, line)),
+            RowsFormat::Csv => locations = self.read_table(name, &mut reader)?,
+            RowsFormat::Ndjson => {
+                let is_array = reader.first_byte()? == Some(b'[');
+                let input = reader.into_input();
+                let take = |line| self.line(name, line);
+                if is_array { array::read(input, take) } else { ndjson::read(input, take) }?;
+            }
         }
+        Ok(self.summary.rows - before + locations)
     }
 
     /// Makes the records whose types were guessed.
@@ -181,7 +192,13 @@ impl<'w> RowsLoader<'w> {
     ///
     /// None that a row caused: those were reported with the row.
     pub fn finish(self) -> Result<RowsSummary, RowsError> {
-        let RowsLoader { writer, guesses, tables, summary, .. } = self;
+        let RowsLoader { writer, guesses, tables, locations, mut summary, .. } = self;
+        if !locations.is_empty() {
+            let metadata = summary.metadata.get_or_insert_default();
+            if metadata.languages.is_empty() {
+                metadata.languages = locations.languages();
+            }
+        }
         let types: Vec<CellType> =
             (0..guesses.guesses.len()).map(|index| guesses.cell_type(index)).collect();
         let type_of = |index: usize| types.get(index).copied().unwrap_or(CellType::String);
@@ -204,14 +221,27 @@ impl<'w> RowsLoader<'w> {
         skip(&mut self.summary, self.options.skips_bad, name, error)
     }
 
+    /// Takes what rows say of the file. The first such line counts, and aliases only in front of the
+    /// rows.
+    fn metadata(&mut self, metadata: RowsMetadata) {
+        if self.summary.metadata.is_none() {
+            if metadata.ipv4_aliases == Some(false) && self.summary.rows == 0 {
+                self.writer.set_ipv4_aliases(false);
+                self.keeps_mapped = true;
+            }
+            self.summary.metadata = Some(metadata);
+        }
+    }
+
     /// Takes a line of NDJSON.
     fn line(&mut self, name: &str, line: Result<Line, RowsError>) -> Result<(), RowsError> {
         let taken = line.and_then(|line| match line {
             Line::Metadata(metadata) => {
-                self.summary.metadata.get_or_insert(metadata);
+                self.metadata(metadata);
                 Ok(())
             }
             Line::Row { line, column, span, record } => {
+                let span = if self.keeps_mapped { span.as_written() } else { span };
                 let refused = |error| RowsError::refused(line, column.to_string(), &error);
                 let value = self.writer.store(&record).map_err(refused)?;
                 insert(self.writer, span, value).map_err(refused)?;
@@ -226,29 +256,71 @@ impl<'w> RowsLoader<'w> {
         &mut self,
         name: &str,
         reader: &mut TableReader<R>,
-    ) -> Result<(), RowsError> {
+    ) -> Result<u64, RowsError> {
         let mut row = Row::default();
         if !reader.read(&mut row)? {
             let allowed = "a first line that names the columns";
             return Err(RowsError::new(1, "", "no header", allowed));
         }
         if let Some(metadata) = ndjson::metadata_in(reader.comment()) {
-            self.summary.metadata.get_or_insert(metadata);
+            self.metadata(metadata);
         }
         if self.options.columns.is_empty() && self.options.header != Header::No {
             let names = Columns::names_of(&row).unwrap_or_default();
             if geolite::is_header(&names) {
                 let (summary, skips_bad) = (&mut self.summary, self.options.skips_bad);
                 let pass = |error| skip(summary, skips_bad, name, error);
-                self.locations.read(&names, reader, pass)?;
-                return Ok(());
+                return self.locations.read(&names, reader, pass);
+            }
+            let is_delegated = match &self.options.layout {
+                Some(layout) => layout.name == "delegated",
+                None => delegated::is_first_row(&row),
+            };
+            if is_delegated {
+                return self.delegated(name, reader, &mut row).map(|()| 0);
             }
         }
         let (mut table, first) = self.table(name, &row, reader)?;
         let read = self.rows(name, reader, &mut table, &mut row, matches!(first, First::Data));
         // Its records are made at the end, also those in front of a fault.
         self.tables.push(table);
-        read
+        read.map(|()| 0)
+    }
+
+    /// Reads the statistics of a regional registry, whose first row is at hand.
+    fn delegated<R: Read>(
+        &mut self,
+        name: &str,
+        reader: &mut TableReader<R>,
+        row: &mut Row,
+    ) -> Result<(), RowsError> {
+        let mut is_row = true;
+        loop {
+            if is_row && let Err(error) = self.delegation(row) {
+                self.skip(name, error)?;
+            }
+            match reader.read(row) {
+                Ok(true) => is_row = true,
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    is_row = false;
+                    self.skip(name, error)?;
+                    reader.skip_line()?;
+                }
+            }
+        }
+    }
+
+    fn delegation(&mut self, row: &Row) -> Result<(), RowsError> {
+        let Some((span, country)) = delegated::range_of(row)? else { return Ok(()) };
+        let refused = |error| RowsError::refused(row.line, "start", &error);
+        let code = Value::String(country.to_ascii_uppercase());
+        let country = Value::Map(vec![("iso_code".to_string(), code)]);
+        let record = Value::Map(vec![("country".to_string(), country)]);
+        let value = self.writer.store(&record).map_err(refused)?;
+        insert(self.writer, span, value).map_err(refused)?;
+        self.summary.rows += 1;
+        Ok(())
     }
 
     /// Reads the rows of a table; the one at hand is the first of them if `is_row`.
@@ -367,14 +439,21 @@ impl<'w> RowsLoader<'w> {
         if table.layout.as_ref().is_some_and(|layout| layout.name == "geofeed") {
             as_geofeed(table, row)?;
         }
+        table.without_zero_place(row);
         let row = &*row;
         let span =
             table.columns.network.span(row).map_err(|(column, allowed)| {
                 table.columns.wrong_cell(row, column, allowed.into())
             })?;
+        let span = if self.keeps_mapped { span.as_written() } else { span };
         if let Some(value) = self.record(table, row)? {
             insert(self.writer, span, value).map_err(|error| table.refused(row, &error))?;
             self.summary.rows += 1;
+        } else if table.layout.as_ref().is_some_and(|layout| layout.name == "geofeed") {
+            // RFC 8805, 2.1.1: such a prefix shall not be located, whatever is said around it.
+            let nothing = self.writer.store_nothing();
+            let stored = nothing.and_then(|nothing| insert(self.writer, span, nothing));
+            stored.map_err(|error| table.refused(row, &error))?;
         }
         Ok(())
     }
@@ -428,13 +507,38 @@ impl<'w> RowsLoader<'w> {
 
 impl Table {
     fn new(columns: Columns, layout: Option<Layout>) -> Table {
+        let find = |wanted: &str| columns.names.iter().position(|name| name == wanted);
+        let place = find("location.latitude:double").zip(find("location.longitude:double"));
+        let zero_place = place.filter(|_| layout.is_some());
         Table {
             columns,
             layout,
+            zero_place,
             blocks: None,
             records: HashMap::new(),
             known_bytes: 0,
             key: Vec::new(),
+        }
+    }
+
+    /// Empties the cells of the place where latitude and longitude are both 0: published tables
+    /// have these in rows without a place, and no country is there.
+    fn without_zero_place(&self, row: &mut Row) {
+        let Some((latitude, longitude)) = self.zero_place else { return };
+        let is_zero = |column| {
+            let text = std::str::from_utf8(row.cell(column)).unwrap_or_default();
+            text.parse() == Ok(0.0)
+        };
+        if is_zero(latitude) && is_zero(longitude) {
+            let names = &self.columns.names;
+            let is_place = |column| {
+                names.get(column).is_some_and(|name: &String| name.starts_with("location."))
+            };
+            let cells = row.cells().enumerate();
+            let cells = cells.map(|(column, cell)| if is_place(column) { &[][..] } else { cell });
+            let line = row.line;
+            *row = Row::of_cells(cells);
+            row.line = line;
         }
     }
 

@@ -313,11 +313,12 @@ fn geofeeds_are_read_as_rfc_8805_writes_them() {
             "2001:db8::1",
             r#"{"country":{"iso_code":"PL"},"subdivisions":[{"iso_code":"14"}],"postal":{"code":"02-784"}}"#,
         ),
-        ("198.51.100.1", "{}"),
         ("203.0.113.5", r#"{"country":{"iso_code":"DE"}}"#),
     ] {
         assert_eq!(json(&database, address), record, "{address}");
     }
+    // "Do not geolocate."
+    assert!(database.lookup("198.51.100.1".parse().unwrap()).unwrap().record.is_none());
     let layout = Layout::from_name("geofeed");
     let options = RowsOptions { layout, ..RowsOptions::default() };
     let wrong = "192.0.2.0/25,USA,,,\n";
@@ -430,4 +431,140 @@ fn rows_say_what_the_file_shall_state_of_itself() {
         assert_eq!(metadata.database_type.as_deref(), Some("T"));
         assert_eq!((metadata.ip_version, summary.rows), (Some(4), 1));
     }
+}
+
+/// What a layout makes of rows: the records of the addresses, `-` where there is none.
+fn by_layout(name: &str, rows: &str, addresses: &[&str]) -> Vec<String> {
+    let mut writer = Writer::new(WriterOptions::default()).unwrap();
+    let layout = Layout::from_name(name);
+    let options = RowsOptions { layout, ..RowsOptions::default() };
+    let mut loader = RowsLoader::new(options, &mut writer);
+    loader.read("rows.csv", rows.as_bytes()).unwrap();
+    loader.finish().unwrap();
+    let database = Database::from_bytes(writer.finish().unwrap()).unwrap();
+    let record = |address: &&str| {
+        let found = database.lookup(address.parse().unwrap()).unwrap().record;
+        found.map_or("-".to_string(), |_| json(&database, address))
+    };
+    addresses.iter().map(record).collect()
+}
+
+#[test]
+fn rows_without_a_place_have_no_location_at_latitude_0_and_longitude_0() {
+    let ip2location = "\"3221225984\",\"3221226239\",\"-\",\"-\",\"-\",\"-\",\"0.000000\",\"0.000000\",\"-\",\"-\"\n\
+        \"3325256704\",\"3325256959\",\"DE\",\"Germany\",\"Hesse\",\"Frankfurt\",\"50.110000\",\"8.680000\",\"-\",\"+01:00\"\n";
+    assert_eq!(
+        by_layout("ip2location-db11", ip2location, &["192.0.2.1", "198.51.100.1"]),
+        [
+            "-",
+            "{\"country\":{\"iso_code\":\"DE\",\"names\":{\"en\":\"Germany\"}},\
+             \"subdivisions\":[{\"names\":{\"en\":\"Hesse\"}}],\"city\":{\"names\":{\"en\":\"Frankfurt\"}},\
+             \"location\":{\"latitude\":50.11,\"longitude\":8.68,\"utc_offset\":\"+01:00\"}}"
+        ]
+    );
+    let dbip = "192.0.2.0,192.0.2.255,ZZ,ZZ,,,0,0\n198.51.100.0,198.51.100.255,EU,DE,,,0.0,0.0\n\
+                203.0.113.0,203.0.113.255,AF,GA,Estuaire,x,0,9.45\n";
+    assert_eq!(
+        by_layout("dbip-city", dbip, &["192.0.2.1", "198.51.100.1", "203.0.113.1"])[..2],
+        ["-", "{\"continent\":{\"code\":\"EU\"},\"country\":{\"iso_code\":\"DE\"}}"]
+    );
+    // The equator is a place.
+    let gabon = by_layout("dbip-city", dbip, &["203.0.113.1"]).concat();
+    assert!(gabon.contains("\"location\":{\"latitude\":0.0,\"longitude\":9.45}"), "{gabon}");
+}
+
+#[test]
+fn a_geofeed_row_without_data_says_that_its_network_is_not_located() {
+    let feed = "192.0.2.0/24,US,US-AL,Alabaster,\n192.0.2.128/25,,,,\n198.51.100.0/24\n";
+    assert_eq!(
+        by_layout("geofeed", feed, &["192.0.2.1", "192.0.2.200", "198.51.100.1"])[1..],
+        ["-", "-"]
+    );
+}
+
+#[test]
+fn ip2proxy_layouts_have_the_columns_of_their_number() {
+    let rows = "\"3221225984\",\"3221225984\",\"VPN\",\"US\",\"United States\",\"-\",\"-\",\"ISP\",\"isp.example\",\"DCH\",\"64500\",\"AS name\",\"3\",\"SPAM\",\"Provider\"\n";
+    assert_eq!(
+        by_layout("ip2proxy-px11", rows, &["192.0.2.0"]),
+        [
+            "{\"proxy_type\":\"VPN\",\"country\":{\"iso_code\":\"US\",\"names\":{\"en\":\"United States\"}},\
+          \"isp\":\"ISP\",\"domain\":\"isp.example\",\"user_type\":\"DCH\",\
+          \"autonomous_system_number\":64500,\"autonomous_system_organization\":\"AS name\",\
+          \"last_seen_days\":3,\"threat\":\"SPAM\",\"provider\":\"Provider\"}"
+        ]
+    );
+}
+
+const DELEGATED: &str = "2|ripencc|1764198000|5|19830705|20261126|+0100\n\
+    ripencc|*|ipv4|*|3|summary\n\
+    ripencc|DE|ipv4|192.0.2.0|768|19930901|allocated\n\
+    ripencc|FR|ipv6|2001:db8::|32|19990812|allocated|e-stats\n\
+    ripencc|DE|asn|64500|1|19930901|allocated\n\
+    ripencc||ipv4|198.51.100.0|256||available|\n\
+    ripencc|ZZ|ipv4|198.51.101.0|256||reserved|\n";
+
+#[test]
+fn statistics_of_registries_are_countries_by_range() {
+    let (count, database) = build(DELEGATED).unwrap();
+    assert_eq!(count, 2);
+    for (address, code) in [("192.0.2.0", "DE"), ("192.0.4.255", "DE"), ("2001:db8::1", "FR")] {
+        assert_eq!(
+            json(&database, address),
+            format!("{{\"country\":{{\"iso_code\":\"{code}\"}}}}")
+        );
+    }
+    for address in ["192.0.5.0", "198.51.100.1", "198.51.101.1"] {
+        assert!(database.lookup(address.parse().unwrap()).unwrap().record.is_none(), "{address}");
+    }
+    for (row, part) in [
+        ("ripencc|DE|ipv4|192.0.2.0|0|19930901|allocated\n", "line 1, column value: found \"0\""),
+        ("ripencc|DE|ipv4|255.255.255.0|257|19930901|allocated\n", "reach no further"),
+        ("ripencc|DE|ipv4|x|256|19930901|allocated\n", "column start: found \"x\"; allowed: IPv4"),
+        ("ripencc|DE|ipv6|2001:db8::|129|19930901|allocated\n", "a prefix length of its family"),
+        ("ripencc|DEU|ipv4|192.0.2.0|256|19930901|allocated\n", "two letters (ISO 3166-1)"),
+    ] {
+        let error = build(row).unwrap_err().to_string();
+        assert!(error.contains(part), "{row}: {error}");
+    }
+    for end in 0..DELEGATED.len() {
+        // A cut row is a fault or nothing, never a panic.
+        let _ = build(&DELEGATED[..end]);
+    }
+}
+
+const ARRAY: &str = "\n[{\"network\":\"192.0.2.0/24\",\"a\":\"}]\\\"\"},\n  {\n \"network\" : \"2001:db8::/32\",\n \"record\":{\"b\":[1,{\"c\":2}]}}\n]\n";
+
+#[test]
+fn an_array_of_rows_is_read_as_their_lines_are_and_faults_have_their_line() {
+    let mut writer = Writer::new(WriterOptions::default()).unwrap();
+    let count = rows::read(RowsFormat::Ndjson, ARRAY.as_bytes(), &mut writer).unwrap();
+    let database = Database::from_bytes(writer.finish().unwrap()).unwrap();
+    assert_eq!(count, 2);
+    assert_eq!(json(&database, "192.0.2.1"), "{\"a\":\"}]\\\"\"}");
+    assert_eq!(json(&database, "2001:db8::1"), "{\"b\":[1,{\"c\":2}]}");
+    for (text, part) in [
+        (
+            "[{\"network\":\"192.0.2.0/24\"},\n{\n\"network\":\"x\"}]",
+            "line 3, column 11: found \"x\"",
+        ),
+        ("[1]", "line 1: found \"1\"; allowed: rows that are JSON objects"),
+        ("[{\"network\":\"192.0.2.0/24\"}\n{", "line 2: found \"{\"; allowed: a comma"),
+        ("[{\"network\":\"192.0.2.0/24\"}]\nx", "nothing behind the array"),
+        ("[{\"network\":\"192.0.2.0/24\"},]", "rows that are JSON objects"),
+    ] {
+        let error = rows_of(text).unwrap_err().to_string();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    for end in 1..ARRAY.trim_end().len() {
+        let cut = rows_of(&ARRAY[..end]);
+        assert!(cut.is_err(), "cut at {end}");
+    }
+}
+
+/// Rows of whatever format their first byte says.
+fn rows_of(text: &str) -> Result<u64, RowsError> {
+    let mut writer = Writer::new(WriterOptions::default()).unwrap();
+    let mut loader = RowsLoader::new(RowsOptions::default(), &mut writer);
+    loader.read("", text.as_bytes())
 }

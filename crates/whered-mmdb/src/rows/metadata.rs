@@ -20,6 +20,9 @@ pub struct RowsMetadata {
     pub languages: Vec<String>,
     /// 4 or 6.
     pub ip_version: Option<u16>,
+    /// Whether `::ffff:0:0/96` and `2002::/16` lead to the IPv4 networks; they do unless this says
+    /// otherwise.
+    pub ipv4_aliases: Option<bool>,
 }
 
 impl From<&Metadata> for RowsMetadata {
@@ -29,6 +32,7 @@ impl From<&Metadata> for RowsMetadata {
             description: metadata.description.clone(),
             languages: metadata.languages.clone(),
             ip_version: Some(metadata.ip_version),
+            ipv4_aliases: None,
         }
     }
 }
@@ -56,6 +60,9 @@ impl RowsMetadata {
         pairs.extend(
             self.ip_version.map(|version| ("ip_version".to_string(), Value::Uint16(version))),
         );
+        pairs.extend(
+            self.ipv4_aliases.map(|has_any| ("ipv4_aliases".to_string(), Value::Boolean(has_any))),
+        );
         let metadata = Value::Map(pairs);
         Value::Map(vec![("metadata".to_string(), metadata)]).write_json(out);
     }
@@ -63,13 +70,14 @@ impl RowsMetadata {
     /// Of the object behind `metadata`; members that are not known are passed over.
     pub(super) fn of(value: &Value) -> Result<RowsMetadata, &'static str> {
         const ALLOWED: &str = "metadata with database_type (a text), description (texts by \
-                               language), languages (texts) and ip_version (4 or 6)";
+                               language), languages (texts), ip_version (4 or 6) and ipv4_aliases";
         let Value::Map(pairs) = value else { return Err(ALLOWED) };
         let mut metadata = RowsMetadata::default();
         for (name, value) in pairs {
             let text = |value: &Value| value.as_str().map(str::to_string).ok_or(ALLOWED);
             match (name.as_str(), value) {
                 ("database_type", value) => metadata.database_type = Some(text(value)?),
+                ("ipv4_aliases", Value::Boolean(has_any)) => metadata.ipv4_aliases = Some(*has_any),
                 ("description", Value::Map(texts)) => {
                     for (language, value) in texts {
                         metadata.description.push((language.clone(), text(value)?));

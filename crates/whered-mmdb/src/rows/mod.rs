@@ -43,14 +43,18 @@
 //! with a point or exponent is a double; a whole number is a uint32, a uint64 or a uint128,
 //! whichever holds it first, and a negative one an int32. `null` means that the field is absent.
 //!
+//! A JSON array of such objects is read as well, on one line or on many.
+//!
 //! `{"metadata":{...}}` in a line of its own says what the file shall state of itself
 //! ([`RowsMetadata`]); in a table it is a comment, `# {"metadata":{...}}`.
 //!
 //! Cost: linear in the bytes.
 #![deny(clippy::indexing_slicing)]
 
+mod array;
 mod cell;
 mod columns;
+mod delegated;
 mod geolite;
 mod guess;
 mod json;

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
 
 /// How long a line may be: twice the text of the largest record.
-const MAX_LINE_BYTES: u64 = 64 << 20;
+pub(super) const MAX_LINE_BYTES: u64 = 64 << 20;
 
 /// How many names are remembered.
 const MAX_NAMES: usize = 10_000;
@@ -42,8 +42,7 @@ pub(super) fn read(
     mut take: impl FnMut(Result<Line, RowsError>) -> Result<(), RowsError>,
 ) -> Result<(), RowsError> {
     let mut input = BufReader::with_capacity(1 << 16, input);
-    let mut names = Names::default();
-    let mut members = None;
+    let mut lines = LineReader::default();
     let mut bytes = Vec::new();
     for line in 1.. {
         bytes.clear();
@@ -66,26 +65,41 @@ pub(super) fn read(
         if text.trim_ascii().is_empty() {
             continue;
         }
-        take(read_line(text, line, &mut names, &mut members))?;
+        take(lines.read(text, line, 1))?;
     }
     Ok(())
 }
 
-fn read_line(
-    text: &[u8],
-    line: u64,
-    names: &mut Names,
-    members: &mut Option<Members>,
-) -> Result<Line, RowsError> {
-    if let Some(metadata) = metadata_in(text) {
-        return Ok(Line::Metadata(metadata));
+/// Reads rows whose first one says which members hold the network.
+#[derive(Default)]
+pub(super) struct LineReader {
+    names: Names,
+    members: Option<Members>,
+}
+
+impl LineReader {
+    /// Reads the text of a row that begins on a line, at a column from 1.
+    pub(super) fn read(
+        &mut self,
+        text: &[u8],
+        line: u64,
+        column: usize,
+    ) -> Result<Line, RowsError> {
+        if let Some(metadata) = metadata_in(text) {
+            return Ok(Line::Metadata(metadata));
+        }
+        let members = self.members.get_or_insert_with(|| Members::of(text));
+        let row = Row::read(text, &mut self.names, members).map_err(|fault| {
+            // In a row of several lines the line at which the fault is.
+            let before = text.get(..fault.at).unwrap_or(text);
+            let lines = before.iter().filter(|byte| **byte == b'\n').count() as u64;
+            let behind = before.iter().rev().take_while(|byte| **byte != b'\n').count();
+            let column = behind + if lines == 0 { column } else { 1 };
+            RowsError::new(line + lines, column.to_string(), fault.found, fault.allowed)
+        })?;
+        let (span, at) = row.network;
+        Ok(Line::Row { line, column: at + column, span, record: row.record })
     }
-    let members = members.get_or_insert_with(|| Members::of(text));
-    let row = Row::read(text, names, members).map_err(|fault| {
-        RowsError::new(line, (fault.at + 1).to_string(), fault.found, fault.allowed)
-    })?;
-    let (span, at) = row.network;
-    Ok(Line::Row { line, column: at + 1, span, record: row.record })
 }
 
 /// The metadata of a line that holds nothing else.

@@ -12,6 +12,8 @@ pub(super) struct Span {
     first: u128,
     last: u128,
     is_ipv4: bool,
+    /// They are IPv4 addresses that were written as mapped IPv6 addresses.
+    is_mapped: bool,
 }
 
 /// What is allowed in place of a text.
@@ -66,7 +68,7 @@ impl Span {
         if first > last {
             return Err("a last address that is not below the first one");
         }
-        Ok(Span { first, last, is_ipv4 }.to_canonical())
+        Ok(Span { first, last, is_ipv4, is_mapped: false }.to_canonical())
     }
 
     /// Whether two texts look like the ends of a range, in any order.
@@ -99,7 +101,17 @@ impl Span {
             return self;
         }
         let low = u128::from(u32::MAX);
-        Span { first: self.first & low, last: self.last & low, is_ipv4: true }
+        Span { first: self.first & low, last: self.last & low, is_ipv4: true, is_mapped: true }
+    }
+
+    /// The addresses as they were written: mapped ones are IPv6 addresses.
+    pub(super) fn as_written(self) -> Span {
+        const MAPPED: u128 = 0xffff << 32;
+        if !self.is_mapped {
+            return self;
+        }
+        let (first, last) = (self.first | MAPPED, self.last | MAPPED);
+        Span { first, last, is_ipv4: false, is_mapped: false }
     }
 
     /// The fewest prefixes that hold these addresses, in order.
@@ -131,13 +143,15 @@ impl Span {
 impl From<Prefix> for Span {
     fn from(prefix: Prefix) -> Span {
         // A lookup of a mapped address is a lookup of the IPv4 address in it.
+        let is_written = prefix.is_ipv4();
         let prefix = prefix.to_canonical();
+        let is_mapped = prefix.is_ipv4() && !is_written;
         let (first, free_bits) = match prefix.address() {
             IpAddr::V4(address) => (u128::from(address.to_bits()), 32 - prefix.length_bits()),
             IpAddr::V6(address) => (address.to_bits(), 128 - prefix.length_bits()),
         };
         let free = 1_u128.checked_shl(free_bits.into()).map_or(u128::MAX, |size| size - 1);
-        Span { first, last: first | free, is_ipv4: prefix.is_ipv4() }
+        Span { first, last: first | free, is_ipv4: prefix.is_ipv4(), is_mapped }
     }
 }
 

@@ -97,6 +97,8 @@ pub struct Writer {
     stored: Vec<u32>,
     /// The [`StoredValue`] of each part that is a record, or [`RESERVED`].
     numbers: Vec<u32>,
+    /// The [`StoredValue`] for no record, or [`RESERVED`].
+    nothing: u32,
     is_last_winning: bool,
     has_aliases: bool,
     is_merging: bool,
@@ -105,6 +107,8 @@ pub struct Writer {
 
 /// In place of a number: there is none yet.
 const RESERVED: u32 = u32::MAX;
+/// In place of a part: the networks have no record.
+const NOTHING: u32 = u32::MAX - 1;
 
 /// A value that a [`Writer`] holds already: [`Writer::store`] gives it, [`Writer::insert_stored`]
 /// takes it, and networks that share a record need not pay for it again.
@@ -126,6 +130,7 @@ impl Writer {
             parts: Parts::default(),
             stored: Vec::new(),
             numbers: Vec::new(),
+            nothing: RESERVED,
             is_last_winning: false,
             has_aliases: true,
             has_teredo_alias: false,
@@ -231,6 +236,30 @@ impl Writer {
     /// 2^32 values.
     pub fn reserve(&mut self) -> Result<StoredValue, MmdbError> {
         self.number_of(RESERVED).map(StoredValue)
+    }
+
+    /// A value for networks that have no record, though a wider network around them has one.
+    ///
+    /// ```
+    /// use whered_mmdb::{Database, Value, Writer, WriterOptions};
+    /// let mut writer = Writer::new(WriterOptions::default())?;
+    /// writer.insert("192.0.2.0/24".parse()?, Value::Uint32(7))?;
+    /// let nothing = writer.store_nothing()?;
+    /// writer.insert_stored("192.0.2.128/25".parse()?, nothing)?;
+    /// let database = Database::from_bytes(writer.finish()?)?;
+    /// assert!(database.lookup("192.0.2.1".parse()?)?.record.is_some());
+    /// assert!(database.lookup("192.0.2.200".parse()?)?.record.is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// 2^32 values.
+    pub fn store_nothing(&mut self) -> Result<StoredValue, MmdbError> {
+        if self.nothing == RESERVED {
+            self.nothing = self.number_of(NOTHING)?;
+        }
+        Ok(StoredValue(self.nothing))
     }
 
     /// Says what a [reserved](Writer::reserve) value is.

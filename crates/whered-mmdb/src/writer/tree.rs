@@ -13,7 +13,7 @@
 //! alias of the built tree leads back to the IPv4 subtree. Nodes are numbered in the order of a
 //! walk, left before right, which makes the output deterministic and neighbours close.
 
-use super::refuse;
+use super::{NOTHING, refuse};
 use crate::error::MmdbError;
 use crate::tree::{Layout, SEPARATOR_BYTES};
 
@@ -204,7 +204,13 @@ impl Builder<'_> {
 
     fn inner(&mut self, trie_node: u32, inherited: Slot, zeros: Option<u8>) -> Slot {
         let TrieNode { children, value } = self.trie.nodes[trie_node as usize];
-        let own = if value == NONE { inherited } else { Slot::Value(self.parts[value as usize]) };
+        let own = match value {
+            NONE => inherited,
+            value => match self.parts[value as usize] {
+                NOTHING => Slot::Empty,
+                part => Slot::Value(part),
+            },
+        };
         if children == [NONE; 2] {
             return own;
         }

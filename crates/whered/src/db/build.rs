@@ -4,7 +4,7 @@
 //! bar when standard error is a terminal; the database is kept in memory until it is whole.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +17,8 @@ use whered_mmdb::{Format, Writer, WriterOptions, rows};
 
 use super::flags::{OverlapChoice, ReadingArguments, RowsChoice, StatedArguments, TypesChoice};
 use super::replace_file;
-use crate::cli::{BuildArguments, ConvertArguments, HeaderChoice};
+use crate::cli::{BuildArguments, ConvertArguments, Encoding, HeaderChoice};
+use crate::enrich::encoding::{self, DecodingReader};
 use crate::outcome::{Failure, Outcome, complain};
 use crate::unpack::{Stream, unpacked};
 
@@ -106,10 +107,15 @@ pub(super) fn load(
         }
     }
     let mut loader = RowsLoader::new(options, writer);
-    for path in in_order(files)? {
-        load_file(path, &mut loader)?;
+    for path in in_order(files, reading)? {
+        load_file(path, reading, &mut loader)?;
     }
     let summary = loader.finish().map_err(Failure::new)?;
+    if summary.rows == 0 && !reading.allow_empty {
+        let input = files.first().map_or(Path::new("-"), PathBuf::as_path);
+        let what = "gives Locations and no network; allowed: the files of Blocks as well";
+        return Err(Failure::file(input, what));
+    }
     for remark in &summary.remarks {
         complain(remark);
     }
@@ -121,24 +127,34 @@ pub(super) fn load(
     Ok(summary)
 }
 
-fn load_file(path: &Path, loader: &mut RowsLoader<'_>) -> Result<(), Failure> {
+fn load_file(
+    path: &Path,
+    reading: &ReadingArguments,
+    loader: &mut RowsLoader<'_>,
+) -> Result<(), Failure> {
     let mut finder = HostBitsFinder::default();
-    if path.as_os_str() == "-" {
+    let encoding = reading.encoding;
+    let count = if path.as_os_str() == "-" {
         let progress = progress_of(None);
         let fail = |error| Failure::Message(format!("standard input: {error}"));
-        let input = unpack(progress.wrap_read(io::stdin())).map_err(fail)?;
+        let input = unpack(progress.wrap_read(io::stdin()), encoding).map_err(fail)?;
         loader
             .read("standard input", InspectingReader { input, finder: &mut finder })
-            .map_err(|what| Failure::Message(format!("standard input: {what}")))?;
+            .map_err(|what| Failure::Message(format!("standard input: {what}")))?
     } else {
         let (input, size) = open(path)?;
         let progress = progress_of(Some(size));
-        let input = unpack(progress.wrap_read(input));
+        let input = unpack(progress.wrap_read(input), encoding);
         let input = input.map_err(|error| Failure::file(path, error))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         loader
             .read(&name, InspectingReader { input, finder: &mut finder })
-            .map_err(|what| Failure::file(path, what))?;
+            .map_err(|what| Failure::file(path, what))?
+    };
+    if count == 0 && !reading.allow_empty {
+        let what = "gives no network; allowed: rows with networks (--allow-empty takes files \
+                    without any)";
+        return Err(Failure::file(path, what));
     }
     finder.end();
     if let Some(remark) = finder.remark() {
@@ -148,14 +164,18 @@ fn load_file(path: &Path, loader: &mut RowsLoader<'_>) -> Result<(), Failure> {
 }
 
 /// The files, Locations in front of the Blocks that need them.
-fn in_order(files: &[PathBuf]) -> Result<Vec<&Path>, Failure> {
+fn in_order<'f>(
+    files: &'f [PathBuf],
+    reading: &ReadingArguments,
+) -> Result<Vec<&'f Path>, Failure> {
     let mut ordered: Vec<(bool, &Path)> = Vec::new();
     for path in files {
         // One file, a pipe or standard input can only be read once.
         let is_file = || fs::metadata(path).is_ok_and(|found| found.is_file());
         let is_rest = files.len() == 1 || path.as_os_str() == "-" || !is_file() || {
             let mut start = Vec::new();
-            let input = unpack(open(path)?.0).map_err(|error| Failure::file(path, error))?;
+            let input = unpack(open(path)?.0, reading.encoding)
+                .map_err(|error| Failure::file(path, error))?;
             let read = input.take(START_BYTES).read_to_end(&mut start);
             read.map_err(|error| Failure::file(path, error))?;
             !RowsLoader::is_locations(&start)
@@ -218,9 +238,17 @@ pub(super) fn finish(
     Ok(Outcome::Found)
 }
 
-/// The rows as they are, or unpacked.
-fn unpack(input: impl Read + Send + 'static) -> io::Result<Stream> {
-    unpacked(Box::new(input), Arc::default()).map(|(rows, _)| rows)
+/// The rows, unpacked where they are packed, as UTF-8.
+fn unpack(input: impl Read + Send + 'static, encoding: Option<Encoding>) -> io::Result<Stream> {
+    let (mut rows, _) = unpacked(Box::new(input), Arc::default())?;
+    let mut mark = Vec::new();
+    rows.by_ref().take(2).read_to_end(&mut mark)?;
+    let encoding = encoding.or_else(|| encoding::marked(&mark));
+    let rows = Cursor::new(mark).chain(rows);
+    Ok(match encoding {
+        None | Some(Encoding::Utf8) => Box::new(rows),
+        Some(encoding) => Box::new(DecodingReader::new(rows, encoding)),
+    })
 }
 
 /// The rows and their size. A pipe is taken too: it ends when its writer does.

@@ -48,7 +48,12 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<Outcome, Failure> {
     let is_whole = arguments.types && !is_csv && dump.fields.is_empty();
     if arguments.metadata || is_whole {
         let mut line = Vec::from(if is_csv { &b"# "[..] } else { b"" });
-        RowsMetadata::from(database.metadata()).write_json(&mut line);
+        let mut metadata = RowsMetadata::from(database.metadata());
+        let [has_aliases, _] = database.ipv4_aliases().map_err(|error| dump.wrong(&error))?;
+        if database.metadata().ip_version == 6 && !has_aliases {
+            metadata.ipv4_aliases = Some(false);
+        }
+        metadata.write_json(&mut line);
         line.push(b'\n');
         out.write_all(&line)?;
     }
@@ -139,6 +144,10 @@ impl Dump<'_> {
         let mut last: Option<(RecordId, Range<usize>)> = None;
         for item in batch {
             let (prefix, id) = item.map_err(|error| self.wrong(&error))?;
+            let is_alias = self.database.is_alias_of_record(prefix, id);
+            if is_alias.map_err(|error| self.wrong(&error))? {
+                continue;
+            }
             let start = out.len();
             match is_csv {
                 true => write!(out, "{prefix}")?,

@@ -9,7 +9,7 @@
 //! --rename-field --drop-field --keep-field     of every record
 //! ```
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use whered_engine::ip::Prefix;
 use whered_engine::read_database_file;
@@ -20,7 +20,8 @@ use whered_mmdb::{
 
 use super::build::{finish, refuse_output};
 use super::field_paths;
-use super::merge::Aliases;
+use super::fields::names;
+use super::merge::{Aliases, is_alias};
 use crate::cli::EditArguments;
 use crate::outcome::{Failure, Outcome};
 
@@ -38,7 +39,9 @@ pub(crate) fn edit(arguments: &EditArguments) -> Result<Outcome, Failure> {
     }
     let mut writer = Writer::new(options).map_err(wrong)?;
     Aliases::of(&database, false).map_err(wrong)?.apply(&mut writer);
-    let networks = changes.apply(&database, &mut writer).map_err(wrong)?;
+    let mut hits = Hits::default();
+    let networks = changes.apply(&database, &mut writer, &mut hits).map_err(wrong)?;
+    changes.check(&hits, &database, arguments)?;
     finish(writer, networks, path, &arguments.output)
 }
 
@@ -47,6 +50,15 @@ enum Change {
     Set(FieldPath, Value),
     Unset(FieldPath),
     Delete,
+}
+
+/// Which changes found their field in some record.
+#[derive(Default)]
+struct Hits {
+    of_networks: HashSet<usize>,
+    renamed: HashSet<usize>,
+    dropped: HashSet<usize>,
+    kept: HashSet<usize>,
 }
 
 /// All changes.
@@ -107,19 +119,27 @@ impl Changes {
     }
 
     /// Inserts every network with its changed record; returns how many there are.
-    fn apply(&self, database: &Database, writer: &mut Writer) -> Result<u64, MmdbError> {
+    fn apply(
+        &self,
+        database: &Database,
+        writer: &mut Writer,
+        hits: &mut Hits,
+    ) -> Result<u64, MmdbError> {
         let changes = self.as_database()?;
         let mut known: HashMap<(Option<RecordId>, Option<RecordId>), Option<StoredValue>> =
             HashMap::new();
         let mut count = 0;
         for pair in database.side_by_side(&changes) {
             let pair = pair?;
+            if is_alias(database, pair.prefix, pair.old)? {
+                continue;
+            }
             let value = match known.get(&(pair.old, pair.new)) {
                 Some(value) => *value,
                 None => {
                     let record = pair.old.map(|id| database.record(id)).transpose()?;
                     let list = pair.new.map(|id| changes.record(id)).transpose()?;
-                    let changed = self.changed(record, list.as_ref());
+                    let changed = self.changed(record, list.as_ref(), hits);
                     let stored = changed
                         .and_then(|record| record.map(|record| writer.store(&record)).transpose());
                     let stored = stored.map_err(|error| error.at_network(pair.prefix))?;
@@ -140,6 +160,7 @@ impl Changes {
         &self,
         mut record: Option<Value>,
         numbers: Option<&Value>,
+        hits: &mut Hits,
     ) -> Result<Option<Value>, MmdbError> {
         let numbers = match numbers {
             Some(Value::Array(numbers)) => numbers.as_slice(),
@@ -153,25 +174,30 @@ impl Changes {
                     record.set(path, value.clone())?;
                 }
                 Some((_, Change::Unset(path))) => {
-                    record.as_mut().and_then(|record| record.remove(path));
+                    if record.as_mut().and_then(|record| record.remove(path)).is_some() {
+                        hits.of_networks.insert(*number as usize);
+                    }
                 }
                 Some((_, Change::Delete)) => record = None,
                 None => {}
             }
         }
         let Some(mut record) = record else { return Ok(None) };
-        for (old, new) in &self.renamed {
-            if let Some(value) = record.remove(old) {
-                record.set(new, value)?;
+        for (index, (old, new)) in self.renamed.iter().enumerate() {
+            if record.rename(old, new)? {
+                hits.renamed.insert(index);
             }
         }
-        for path in &self.dropped {
-            record.remove(path);
+        for (index, path) in self.dropped.iter().enumerate() {
+            if record.remove(path).is_some() {
+                hits.dropped.insert(index);
+            }
         }
         if !self.kept.is_empty() {
             let mut kept = Value::Map(Vec::new());
-            for path in &self.kept {
+            for (index, path) in self.kept.iter().enumerate() {
                 if let Some(value) = record.get(path) {
+                    hits.kept.insert(index);
                     kept.set(path, value.clone())?;
                 }
             }
@@ -179,6 +205,83 @@ impl Changes {
         }
         Ok(Some(record))
     }
+}
+
+impl Changes {
+    /// Refuses a change whose field no record had: a name with a slip in it.
+    fn check(
+        &self,
+        hits: &Hits,
+        database: &Database,
+        arguments: &EditArguments,
+    ) -> Result<(), Failure> {
+        let unset =
+            self.of_networks.iter().enumerate().filter_map(
+                |(index, (network, change))| match change {
+                    Change::Unset(path) if !hits.of_networks.contains(&index) => {
+                        Some(("--unset", path, format!(" in {network}")))
+                    }
+                    _ => None,
+                },
+            );
+        let missed = |hits: &HashSet<usize>, index: usize| !hits.contains(&index);
+        let renamed = (0..).zip(&self.renamed).filter(|(index, _)| missed(&hits.renamed, *index));
+        let dropped = (0..).zip(&self.dropped).filter(|(index, _)| missed(&hits.dropped, *index));
+        let kept = (0..).zip(&self.kept).filter(|(index, _)| missed(&hits.kept, *index));
+        let first = unset
+            .chain(renamed.map(|(_, (old, _))| ("--rename-field", old, String::new())))
+            .chain(dropped.map(|(_, path)| ("--drop-field", path, String::new())))
+            .chain(kept.map(|(_, path)| ("--keep-field", path, String::new())))
+            .next();
+        let Some((flag, path, place)) = first else { return Ok(()) };
+        let close = close_names(&path.to_string(), names(database, &arguments.file)?);
+        let allowed = match close.is_empty() {
+            true => "fields that some record has (db fields lists them)".to_owned(),
+            false => close.join(", "),
+        };
+        let what = format!("{flag} {path}: no record{place} has such a field; allowed: {allowed}");
+        Err(Failure::file(&arguments.file, what))
+    }
+}
+
+/// How many names a message lists.
+const CLOSE_NAMES_MAX: usize = 5;
+
+/// The names that are a slip away from another one, the closest first.
+fn close_names(wanted: &str, names: Vec<String>) -> Vec<String> {
+    let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_lowercase();
+    let wanted_last = last(wanted);
+    let mut close: Vec<(usize, String)> = names
+        .into_iter()
+        .map(|name| {
+            let whole = edit_distance(&wanted.to_lowercase(), &name.to_lowercase());
+            // The right name at another path is close, too.
+            (whole.min(1 + 2 * edit_distance(&wanted_last, &last(&name))), name)
+        })
+        .filter(|(distance, _)| *distance <= 2 + wanted.chars().count() / 4)
+        .collect();
+    close.sort();
+    close.into_iter().take(CLOSE_NAMES_MAX).map(|(_, name)| name).collect()
+}
+
+/// Levenshtein's distance of two texts.
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (index, letter) in left.chars().enumerate() {
+        let mut diagonal = index;
+        let mut before = index + 1;
+        for (cell, other) in row.iter_mut().skip(1).zip(&right) {
+            let changed = diagonal + usize::from(letter != *other);
+            diagonal = *cell;
+            *cell = changed.min(diagonal + 1).min(before + 1);
+            before = *cell;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = index + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
 }
 
 /// The two parts of a change, between the first blanks.
@@ -199,4 +302,21 @@ fn parse_network(network: &str, flag: &str, text: &str) -> Result<Prefix, Failur
     let allowed = "allowed: a network such as 192.0.2.0/24 or 2001:db8::/32";
     let prefix = prefix.map(Prefix::to_canonical);
     prefix.map_err(|_| Failure::Message(format!("{flag} {text}: {allowed}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_a_slip_away_are_close() {
+        let names = ["asn", "country", "country.iso_code", "location.time_zone"];
+        let close = |wanted: &str| close_names(wanted, names.map(str::to_owned).to_vec());
+        assert_eq!(close("ans"), ["asn"]);
+        assert_eq!(close("country.isocode"), ["country.iso_code"]);
+        assert_eq!(close("iso_code"), ["country.iso_code"]);
+        assert_eq!(close("registered_country.iso_code"), ["country.iso_code"]);
+        assert!(close("organization").is_empty());
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+    }
 }

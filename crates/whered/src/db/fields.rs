@@ -9,9 +9,10 @@
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use whered_engine::read_database_file;
-use whered_mmdb::{FieldPath, MmdbError, RecordId, Value};
+use whered_mmdb::{Database, FieldPath, MmdbError, RecordId, Value};
 
 use crate::cli::{DiffFormat, FieldsArguments};
 use crate::outcome::{Failure, Outcome};
@@ -75,8 +76,29 @@ impl Fields {
 /// `whered db fields FILE`.
 pub(crate) fn fields(arguments: &FieldsArguments) -> Result<Outcome, Failure> {
     let path = &arguments.file;
-    let wrong = |error: MmdbError| Failure::file(path, error);
     let database = read_database_file(path).map_err(Failure::new)?;
+    let (found, networks) = fields_of(&database, path)?;
+    print(arguments, &found, networks)?;
+    Ok(Outcome::Found)
+}
+
+/// The names of a database's fields and of the maps and arrays around them.
+pub(super) fn names(database: &Database, path: &Path) -> Result<Vec<String>, Failure> {
+    let (found, _) = fields_of(database, path)?;
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in found.fields {
+        let dots: Vec<usize> = name.match_indices('.').map(|(at, _)| at).collect();
+        names.extend(dots.iter().filter_map(|at| name.get(..*at).map(str::to_owned)));
+        names.push(name);
+    }
+    names.sort();
+    names.dedup();
+    Ok(names)
+}
+
+/// All fields, and how many networks there are.
+fn fields_of(database: &Database, path: &Path) -> Result<(Fields, u64), Failure> {
+    let wrong = |error: MmdbError| Failure::file(path, error);
     // Records in the order of the file's networks, with how many of these have them.
     let mut records: Vec<(RecordId, u64)> = Vec::new();
     let mut known: HashMap<RecordId, usize> = HashMap::new();
@@ -100,8 +122,7 @@ pub(crate) fn fields(arguments: &FieldsArguments) -> Result<Outcome, Failure> {
             return Err(Failure::file(path, what));
         }
     }
-    print(arguments, &found, networks)?;
-    Ok(Outcome::Found)
+    Ok((found, networks))
 }
 
 fn print(arguments: &FieldsArguments, found: &Fields, networks: u64) -> io::Result<()> {

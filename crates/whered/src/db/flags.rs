@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use whered_mmdb::rows::Layout;
 
-use crate::cli::{DiffFormat, HeaderChoice, parse_ip_version, parse_record_size};
+use crate::cli::{DiffFormat, Encoding, HeaderChoice, parse_ip_version, parse_record_size};
 
 #[derive(Args)]
 pub(crate) struct BuildArguments {
@@ -30,7 +30,7 @@ pub(crate) struct BuildArguments {
 /// How rows are read.
 #[derive(Args)]
 pub(crate) struct ReadingArguments {
-    /// Format of the rows: csv, tsv, ndjson, or the layout of a table without a header, such as
+    /// Format of the rows: csv, tsv, ndjson, json (an array), or the layout of a table without a header, such as
     /// geofeed, dbip-city or ip2location-db11; without it, as the first bytes and the name say
     #[arg(long, value_name = "NAME", value_parser = parse_format)]
     pub(crate) format: Option<RowsChoice>,
@@ -53,6 +53,12 @@ pub(crate) struct ReadingArguments {
     /// Count wrong rows and go on
     #[arg(long)]
     pub(crate) skip_bad: bool,
+    /// Encoding of the rows; without it UTF-8, or UTF-16 if a byte order mark says so
+    #[arg(long, value_enum)]
+    pub(crate) encoding: Option<Encoding>,
+    /// Take files that give no network
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
 }
 
 /// What the file states of itself.
@@ -88,16 +94,14 @@ fn parse_format(text: &str) -> Result<RowsChoice, String> {
     Ok(match text {
         "csv" => RowsChoice::Csv,
         "tsv" => RowsChoice::Tsv,
-        "ndjson" => RowsChoice::Ndjson,
-        _ => {
-            RowsChoice::Layout(Layout::from_name(text).ok_or_else(|| {
-                format!("allowed: csv, tsv, ndjson, {}", Layout::names().join(", "))
-            })?)
-        }
+        "ndjson" | "json" => RowsChoice::Ndjson,
+        _ => RowsChoice::Layout(Layout::from_name(text).ok_or_else(|| {
+            format!("allowed: csv, tsv, ndjson, json, {}", Layout::names().join(", "))
+        })?),
     })
 }
 
-fn parse_delimiter(text: &str) -> Result<u8, String> {
+pub(crate) fn parse_delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
         [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r' | b'#') => Ok(*byte),

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use whered_engine::ip::Prefix;
 use whered_engine::read_database_file;
 use whered_mmdb::rows::RowsMetadata;
 use whered_mmdb::{
@@ -101,6 +102,15 @@ impl Aliases {
     }
 }
 
+/// Whether a network only shows the one record of all IPv4 networks once more.
+pub(super) fn is_alias(
+    database: &Database,
+    prefix: Prefix,
+    id: Option<RecordId>,
+) -> Result<bool, MmdbError> {
+    id.map_or(Ok(false), |id| database.is_alias_of_record(prefix, id))
+}
+
 /// What the record is where two meet.
 struct Rule {
     by: MergeChoice,
@@ -152,6 +162,12 @@ fn lay_over(
     let mut count = 0;
     for pair in under.side_by_side(over) {
         let pair = pair?;
+        let is_shown_again = |database: &Database, id: Option<RecordId>| {
+            Ok::<_, MmdbError>(id.is_none() || is_alias(database, pair.prefix, id)?)
+        };
+        if is_shown_again(under, pair.old)? && is_shown_again(over, pair.new)? {
+            continue;
+        }
         let at_network = |error: MmdbError| error.at_network(pair.prefix);
         let value = match known.get(&(pair.old, pair.new)) {
             Some(value) => *value,

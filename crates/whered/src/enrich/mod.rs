@@ -15,7 +15,7 @@ mod additions;
 mod addresses;
 mod cells;
 pub(crate) mod detect;
-mod encoding;
+pub(crate) mod encoding;
 pub(crate) mod fields;
 mod find;
 pub(crate) mod input;

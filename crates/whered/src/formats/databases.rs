@@ -30,6 +30,12 @@ pub(super) const JOB: Job = Job {
             refused: "",
         },
         Entry {
+            name: "json",
+            what: "an array of such objects, on one line or on many",
+            example: &["[", " {\"network\":\"8.8.8.0/24\",\"country.iso_code\":\"US\"}", "]"],
+            refused: "an array inside of an object",
+        },
+        Entry {
             name: "geofeed",
             what: "RFC 8805",
             example: &["8.8.8.0/24,US,US-CA,Mountain View,"],
@@ -106,6 +112,20 @@ pub(super) const JOB: Job = Job {
                 "\"134744064\",\"134744319\",\"US\",\"United States\",\"California\",\"Mountain View\",\"37.40\",\"-122.07\",\"94043\",\"-07:00\"",
             ],
             refused: "the binary `.BIN` files",
+        },
+        Entry {
+            name: "ip2proxy-px11",
+            what: "IP2Proxy's PX11; PX1 to PX12 have names likewise",
+            example: &[
+                "\"134744072\",\"134744072\",\"VPN\",\"US\",\"United States\",\"-\",\"-\",\"-\",\"-\",\"DCH\",\"15169\",\"Google LLC\",\"3\",\"-\",\"-\"",
+            ],
+            refused: "the binary `.BIN` files",
+        },
+        Entry {
+            name: "delegated",
+            what: "statistics of the regional registries (`delegated-ripencc-extended-latest`): a country for each range",
+            example: &["ripencc|DE|ipv4|192.0.2.0|256|19930901|allocated"],
+            refused: "",
         },
     ],
 };

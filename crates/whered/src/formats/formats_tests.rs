@@ -29,10 +29,13 @@ fn every_format_that_a_reader_knows_is_listed_and_no_other() {
     assert_eq!(listed(&feeds::JOB), feeds.into());
     let sets = whered_ip::SetFormat::names().map(str::to_owned);
     assert_eq!(listed(&sets::JOB), sets.collect());
-    // One of IP2Location's numbered layouts stands for all of them.
+    // One of a vendor's numbered layouts stands for all of them.
     let layouts = whered_mmdb::rows::Layout::names().into_iter();
-    let layouts = layouts.map(|name| name.replace("db1 to ip2location-db26", "db11"));
-    let own = ["csv", "tsv", "ndjson"].map(str::to_owned);
+    let layouts = layouts.map(|name| {
+        let name = name.replace("db1 to ip2location-db26", "db11");
+        name.replace("px1 to ip2proxy-px12", "px11")
+    });
+    let own = ["csv", "tsv", "ndjson", "json"].map(str::to_owned);
     assert_eq!(listed(&databases::JOB), layouts.chain(own).collect());
 }
 
