@@ -365,3 +365,144 @@ def test_a_wrong_server_is_one_line(target, tmp_path):
     done = subprocess.run([BINARY, "import", "points", "-", "--key", "k", "--to", "redis://127.0.0.1:1"], input=b"", capture_output=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr.count(b"\n") == 1 and b"127.0.0.1:1: " in done.stderr
+
+
+# ---- lists as they are published ----
+
+
+def rows_of(points=POINTS):
+    return [{"id": member, "longitude_deg": longitude, "latitude_deg": latitude} for member, longitude, latitude in points]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_json_arrays_and_objects_of_objects_give_the_same_points(target, tmp_path, indent):
+    (tmp_path / "array.json").write_text(json.dumps(rows_of(), indent=indent))
+    check(target, load(target, tmp_path, "array.json"))
+    keyed = {row.pop("id"): row for row in rows_of()}
+    (tmp_path / "keyed.json").write_text(json.dumps(keyed, indent=indent))
+    check(target, load(target, tmp_path, "keyed.json"))
+    check(target, load(target, tmp_path, "-", stdin=json.dumps(keyed, indent=indent).encode()))
+
+
+def hex_wkb(longitude, latitude, srid=4326):
+    return struct.pack("<BIIdd", 1, 0x20000001, srid, longitude, latitude).hex()
+
+
+def test_geometries_in_a_column_or_one_a_line(target, tmp_path):
+    lines = "".join(f"POINT({x!r} {y!r})\n" for _, x, y in POINTS)
+    numbered = [(str(n), x, y) for n, (_, x, y) in enumerate(POINTS, 1)]
+    check(target, load(target, tmp_path, "-", stdin=lines.encode()), numbered)
+    for name, form in [("geom", "SRID=4326;POINT({x!r} {y!r})"), ("where", "Point({x!r} {y!r})"), ("the_geom", "{hexes}")]:
+        text = f"id,{name}\n" + "".join(f"{m},{form.format(x=x, y=y, hexes=hex_wkb(x, y))}\n" for m, x, y in POINTS)
+        check(target, load(target, tmp_path, "-", stdin=text.encode()))
+    lines, found = bad(target, tmp_path, "id,wkt\na,POINT(1 2)\nb,POINT EMPTY\nc,SRID=3857;POINT(1 2)\nd,\"POLYGON((1 2,3 4))\"\ne,\nf," + hex_wkb(1, 2, 3857) + "\n")
+    assert found == ["a"]
+    assert [line.split(": ", 1)[1] for line in lines] == [
+        "its geometry is an empty POINT; allowed: a POINT with a place",
+        "its geometry has SRID 3857; allowed: 4326 (WGS 84)",
+        "its geometry is a POLYGON; allowed: POINT",
+        "has no geometry",
+        "its geometry has SRID 3857; allowed: 4326 (WGS 84)",
+    ]
+
+
+def test_a_pbf_file_that_is_no_map_is_said_to_be_that(target, tmp_path):
+    vehicles = field(1, field(1, b"2.0") + field(2, 0) + field(3, 1764198000)) + field(2, field(1, b"7"))
+    tile = field(3, field(15, 2) + field(1, b"water"))
+    for content, part in [(vehicles, "a GTFS-realtime feed"), (tile, "a vector tile"), (gzip.compress(tile), "a vector tile"), (b"", "an empty file")]:
+        assert f"byte 0: is no OpenStreetMap PBF but {part}" in failure(target, tmp_path, content, name="x.pbf")
+
+
+# ---- Parquet ----
+
+
+def geo_metadata(encoding="WKB", **more):
+    column = {"encoding": encoding, "geometry_types": ["Point"], **more}
+    return {b"geo": json.dumps({"version": "1.1.0", "primary_column": "geometry", "columns": {"geometry": column}}).encode()}
+
+
+def wkb(longitude, latitude, order="<"):
+    return struct.pack(order + "BIdd", 1 if order == "<" else 0, 1, longitude, latitude)
+
+
+@pytest.fixture
+def write(tmp_path):
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+
+    def write(columns, metadata=None, **options):
+        table = arrow.table(columns).replace_schema_metadata(metadata)
+        parquet.write_table(table, tmp_path / "p.parquet", **options)
+
+    write.arrow = arrow
+    return write
+
+
+MEMBERS, EASTS, NORTHS = map(list, zip(*POINTS))
+
+
+def test_geoparquet_points_of_both_encodings(target, tmp_path, write):
+    native = write.arrow.StructArray.from_arrays([write.arrow.array(EASTS), write.arrow.array(NORTHS)], ["x", "y"])
+    whole = [wkb(x, y, "<" if n % 2 else ">") for n, (_, x, y) in enumerate(POINTS)]
+    crs84 = {"name": "WGS 84 (CRS84)", "id": {"authority": "OGC", "code": "CRS84"}}
+    epsg = {"name": "WGS 84", "id": {"authority": "EPSG", "code": 4326}}
+    for geometry, encoding in [(whole, "WKB"), (native, "point")]:
+        for crs in [{}, {"crs": crs84}, {"crs": epsg}]:
+            for options in [{}, {"compression": "zstd", "row_group_size": 100}]:
+                write({"id": MEMBERS, "geometry": geometry, "lon": [0.0] * len(POINTS)}, geo_metadata(encoding, **crs), **options)
+                check(target, load(target, tmp_path, "p.parquet"))
+
+
+def test_geoparquet_of_another_crs_is_refused(target, tmp_path, write):
+    geometry = [wkb(1, 2)]
+    web = {"name": "WGS 84 / Pseudo-Mercator", "id": {"authority": "EPSG", "code": 3857}}
+    for crs, part in [(web, "has the CRS EPSG:3857 ('WGS 84 / Pseudo-Mercator')"), (None, "has an unknown CRS (null)")]:
+        write({"id": ["a"], "geometry": geometry}, geo_metadata(crs=crs))
+        done = load(target, tmp_path, "p.parquet")
+        assert done.returncode == 2 and done.stderr.decode() == f"whered: p.parquet: column 'geometry' {part}; allowed: OGC:CRS84, EPSG:4326\n"
+    write({"id": ["a"], "geometry": geometry}, geo_metadata("polygon"))
+    assert b"is encoded as 'polygon'; allowed: WKB, point" in load(target, tmp_path, "p.parquet").stderr
+
+
+def test_plain_parquet_with_columns_of_coordinates(target, tmp_path, write):
+    arrow = write.arrow
+    write({"name": arrow.array(MEMBERS).dictionary_encode(), "Lat": NORTHS, "lng": [str(x) for x in EASTS]})
+    check(target, load(target, tmp_path, "p.parquet"))
+    numbered = [(str(n), x, y) for n, (_, x, y) in enumerate(POINTS)]
+    boxes = arrow.StructArray.from_arrays([arrow.array(EASTS), arrow.array(NORTHS)], ["xmin", "ymin"])
+    write({"id": arrow.array(range(len(POINTS)), arrow.int16()), "bbox": boxes})
+    check(target, load(target, tmp_path, "p.parquet", "--longitude", "bbox.xmin", "--latitude", "bbox.ymin"), numbered)
+    write({"id": MEMBERS, "wkt": [f"POINT({x!r} {y!r})" for _, x, y in POINTS]})
+    check(target, load(target, tmp_path, "p.parquet"))
+    write({"id": MEMBERS, "geometry": [wkb(x, y) for _, x, y in POINTS]})
+    check(target, load(target, tmp_path, "p.parquet"))
+    write({"lon": [1.0], "lat": [2.0], "share": [0.5]})
+    assert b"no column 'member'; there are: lon, lat, share" in load(target, tmp_path, "p.parquet").stderr
+    assert b"of type Float64; allowed for --member" in load(target, tmp_path, "p.parquet", "--member", "share").stderr
+    with open(tmp_path / "p.parquet", "rb") as file:
+        assert "is a Parquet file" in failure(target, tmp_path, file.read())
+
+
+def test_bad_rows_of_parquet_are_told_and_the_others_loaded(target, tmp_path, write):
+    polygon = struct.pack("<BI", 1, 3)
+    empty = wkb(float("nan"), float("nan"))
+    rows = [("a", wkb(1, 2)), ("b", None), ("c", polygon), ("d", empty), (None, wkb(1, 2)), ("f", wkb(181, 2)), ("g", b"\1"), ("z", wkb(3, 4))]
+    write({"id": [row[0] for row in rows], "geometry": [row[1] for row in rows]}, geo_metadata())
+    done = load(target, tmp_path, "p.parquet")
+    assert done.returncode == 1 and done.stdout == b"k: 2 points, 2 of them new, 6 bad\n"
+    assert done.stderr.decode().replace("whered: p.parquet: ", "").splitlines() == [
+        "row 2: has no geometry",
+        "row 3: its geometry is a POLYGON; allowed: POINT",
+        "row 4: its geometry is an empty POINT; allowed: a POINT with a place",
+        "row 5: has no member",
+        "row 6: longitude 181 is not within -180 to 180 degrees",
+        "row 7: its geometry of 1 bytes is no point in WKB",
+    ]
+    assert sorted(target.zrange("k", 0, -1)) == [b"a", b"z"]
+
+
+def test_a_parquet_file_cut_anywhere_is_one_line(target, tmp_path, write):
+    write({"id": MEMBERS[:50], "geometry": [wkb(x, y) for _, x, y in POINTS[:50]]}, geo_metadata())
+    whole = (tmp_path / "p.parquet").read_bytes()
+    for end in [*range(0, len(whole), 97), len(whole) - 1]:
+        assert "Parquet" in failure(target, tmp_path, whole[:end], name="cut.parquet")

@@ -1,4 +1,5 @@
-//! GeoJSON as a stream: the Features of a FeatureCollection, or Features one after the other.
+//! GeoJSON as a stream: the Features of a FeatureCollection, or Features one after the other; and
+//! other objects in the same two forms, whose list has a name of its own (`detect`).
 //!
 //! For: finding where each Feature begins and ends without holding the file. Not for what a
 //! Feature means (`json`).
@@ -16,6 +17,7 @@
 //! Cost: a few operations a byte; memory: one record. What stands in a collection beside its
 //! features is passed over, up to the length of one record.
 
+use super::detect;
 use super::input::Input;
 use super::sample::Objects;
 use super::sink::Sink;
@@ -32,17 +34,20 @@ pub(super) fn read(
     sink: &mut Sink<'_>,
 ) -> Result<(), ConnectError> {
     let mut objects = Objects::new(options);
-    let read = read_features(input, &mut objects, sink);
+    let key = detect::list_key(input.peek()?, options);
+    let key = key.map_or_else(|| b"features".to_vec(), String::into_bytes);
+    let read = read_features(input, key, &mut objects, sink);
     objects.end(sink)?;
     read
 }
 
 fn read_features(
     input: &mut Input,
+    list_key: Vec<u8>,
     objects: &mut Objects<'_>,
     sink: &mut Sink<'_>,
 ) -> Result<(), ConnectError> {
-    let mut splitter = Splitter { line: 1, ..Splitter::default() };
+    let mut splitter = Splitter { line: 1, list_key, ..Splitter::default() };
     let mut count = 0_u64;
     loop {
         let start = input.byte();
@@ -102,6 +107,8 @@ struct Splitter {
     /// Whether the object that the stream is in had such an array, and whether any had.
     is_collection: bool,
     has_features: bool,
+    /// The key of a collection's array.
+    list_key: Vec<u8>,
     /// The last string at depth 1, and whether a colon came after it.
     key: Vec<u8>,
     is_key: bool,
@@ -161,7 +168,9 @@ impl Splitter {
                 _ if self.is_escaped => self.is_escaped = false,
                 b'\\' => self.is_escaped = true,
                 b'"' => self.in_string = false,
-                _ if self.depth == 1 && self.key.len() < 16 => self.key.push(byte),
+                _ if self.depth == 1 && self.key.len() <= self.list_key.len() => {
+                    self.key.push(byte);
+                }
                 _ => {}
             }
             return Some(0);
@@ -172,7 +181,7 @@ impl Splitter {
                 self.is_key = false;
                 self.key.clear();
             }
-            b':' => self.is_key = self.depth == 1 && self.key == b"features",
+            b':' => self.is_key = self.depth == 1 && self.key == self.list_key,
             b'{' | b'[' => {
                 self.depth += 1;
                 if byte == b'[' && self.is_key && self.depth == ARRAY_DEPTH {

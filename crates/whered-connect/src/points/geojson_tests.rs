@@ -4,7 +4,8 @@ use super::*;
 
 /// All records with their lines and bytes, or why not.
 fn split(text: &str) -> Result<Vec<(String, u64, u64)>, &'static str> {
-    let mut splitter = Splitter { line: 1, ..Splitter::default() };
+    let list_key = b"features".to_vec();
+    let mut splitter = Splitter { line: 1, list_key, ..Splitter::default() };
     let mut records = Vec::new();
     for (at, byte) in text.bytes().enumerate() {
         match splitter.step(byte, at as u64) {

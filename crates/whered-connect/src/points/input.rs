@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use super::RECORD_BYTES_MAX;
+use super::sink::Source;
 use crate::error::ConnectError;
 use crate::unpack::{Stream, unpacked};
 
@@ -72,13 +73,13 @@ impl Input {
         &self.name
     }
 
-    pub(super) fn size_bytes(&self) -> Option<u64> {
-        self.size_bytes
-    }
-
-    /// The count of bytes that came off the disk, which goes on while the input is read.
-    pub(super) fn read_bytes(&self) -> Arc<AtomicU64> {
-        self.read_bytes.clone()
+    /// What the sink must know of it.
+    pub(super) fn source(&self) -> Source {
+        Source {
+            name: self.name.clone(),
+            read_bytes: self.read_bytes.clone(),
+            size_bytes: self.size_bytes,
+        }
     }
 
     /// How many unpacked bytes were consumed.

@@ -1,7 +1,7 @@
 //! Loads files of points into a collection of a running server.
 //!
-//! For: `whered import points`: CSV, TSV, NDJSON, GeoJSON and OpenStreetMap PBF, plain or packed,
-//! as a stream. Not for: other shapes than points, and not for coordinates that a collection cannot
+//! For: `whered import points`: tables, JSON in its forms, WKT, Parquet and OpenStreetMap PBF, as a
+//! stream. Not for: other shapes than points, and not for coordinates that a collection cannot
 //! hold: such a record is bad, counted and told with its place, and the others go on.
 //!
 //! ```text
@@ -20,21 +20,28 @@ mod geojson;
 mod input;
 mod json;
 mod lines;
+mod list;
+mod names;
 #[cfg(feature = "osm")]
 mod osm;
 #[cfg(feature = "osm")]
 mod osm_format;
+#[cfg(feature = "export")]
+mod parquet;
 mod repeats;
 mod sample;
 mod sink;
+mod wkb;
+mod wkt;
 
 use std::fmt;
+use std::io::Cursor;
 use std::path::PathBuf;
 
 use crate::error::ConnectError;
 use crate::{Progress, Server};
 use input::Input;
-use sink::Sink;
+use sink::{Sink, Target};
 
 /// The longest record.
 pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
@@ -42,14 +49,22 @@ pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
 /// What a file of points is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// Values separated by commas or semicolons.
+    /// Values separated by commas, semicolons, tabs or bars, with quotes.
     Csv,
-    /// Values separated by tabs.
+    /// Values separated by tabs, without quotes.
     Tsv,
+    /// The tables of GeoNames: 19 columns between tabs, no header.
+    GeoNames,
     /// One JSON object a line: fields, or a GeoJSON Feature.
     Ndjson,
-    /// A GeoJSON FeatureCollection, or Features one after the other.
+    /// A JSON array of objects, or an object of objects whose keys are the members.
+    Json,
+    /// A GeoJSON FeatureCollection, or Features or other objects one after the other.
     GeoJson,
+    /// One geometry as well-known text a line.
+    Wkt,
+    /// Parquet: GeoParquet's points, or columns of longitude and latitude.
+    Parquet,
     /// OpenStreetMap's PBF: its nodes.
     Osm,
 }
@@ -64,7 +79,7 @@ pub struct TagFilter {
 }
 
 /// What is loaded, and how it is read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
     /// The file; `-` for standard input.
     pub path: PathBuf,
@@ -76,6 +91,10 @@ pub struct LoadOptions {
     pub longitude: Option<String>,
     /// The column or member with the latitude.
     pub latitude: Option<String>,
+    /// The column or field with a geometry, in the place of longitude and latitude.
+    pub geometry: Option<String>,
+    /// What is between the cells of a table; without it, the first line says so.
+    pub delimiter: Option<u8>,
     /// The column or member with the name; for OpenStreetMap nodes the tag, the node's number
     /// without one.
     pub member: Option<String>,
@@ -103,6 +122,8 @@ pub enum Spot {
         /// The byte.
         byte: u64,
     },
+    /// In a row of a Parquet file, from 1.
+    Row(u64),
     /// At a byte.
     Byte(u64),
 }
@@ -112,9 +133,22 @@ impl fmt::Display for Spot {
         match self {
             Spot::Line { line, byte } => write!(f, "line {line} (byte {byte})"),
             Spot::Node { id, byte } => write!(f, "node {id} (block at byte {byte})"),
+            Spot::Row(row) => write!(f, "row {row}"),
             Spot::Byte(byte) => write!(f, "byte {byte}"),
         }
     }
+}
+
+/// Why a column or field names the members.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum MemberChoice {
+    /// The caller or its usual name says so.
+    #[default]
+    Usual,
+    /// The values of the usual one repeat.
+    Instead,
+    /// None has a usual name, and this one is an identifier's.
+    Unusual,
 }
 
 /// What a load came to.
@@ -131,8 +165,8 @@ pub struct LoadSummary {
     /// What named the members, such as `column 'name'`; empty where the caller said it, and for
     /// nodes by their numbers.
     pub member: String,
-    /// It was taken in the place of the usual one, whose values repeat.
-    pub is_chosen: bool,
+    /// Why that names them.
+    pub choice: MemberChoice,
     /// Members that came more than once with another place.
     pub repeated_members: u64,
     /// Records that a later one of the same member has replaced with another place.
@@ -154,17 +188,87 @@ pub fn load(
     on_bad: &mut dyn FnMut(&str),
     watch: &mut dyn FnMut(Progress),
 ) -> Result<LoadSummary, ConnectError> {
-    let mut input = Input::open(&options.path)?;
+    let target = Target::Server(server);
+    #[cfg(feature = "export")]
+    if options
+        .format
+        .map_or_else(|| parquet::is_parquet(&options.path), |format| format == Format::Parquet)
+    {
+        return read_parquet(target, options, on_bad, watch);
+    }
+    read(Input::open(&options.path)?, target, options, on_bad, watch)
+}
+
+/// Reads points without a server: each one is given to `on_point` with longitude, latitude and
+/// member. Otherwise as [`load`], whose options it takes; the path only says the format, and
+/// Parquet needs a file.
+///
+/// ```
+/// use whered_connect::points::{LoadOptions, scan};
+/// let text = "name;lat;lng\nFrankfurt;50.11;8.68\n";
+/// let mut points = Vec::new();
+/// let mut on_point = |x: f64, y: f64, member: &[u8]| points.push((x, y, member.to_vec()));
+/// scan(text.as_bytes(), &LoadOptions::default(), &mut on_point, &mut |_| {})?;
+/// assert_eq!(points, [(8.68, 50.11, b"Frankfurt".to_vec())]);
+/// # Ok::<(), whered_connect::ConnectError>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`load`], but for those of a server.
+pub fn scan(
+    input: &[u8],
+    options: &LoadOptions,
+    on_point: &mut dyn FnMut(f64, f64, &[u8]),
+    on_bad: &mut dyn FnMut(&str),
+) -> Result<LoadSummary, ConnectError> {
+    let stream = Box::new(Cursor::new(input.to_vec()));
+    let input = Input::new("input".to_owned(), stream, None)?;
+    read(input, Target::Closure(on_point), options, on_bad, &mut |_| {})
+}
+
+#[cfg(feature = "export")]
+fn read_parquet<'a>(
+    target: Target<'a>,
+    options: &'a LoadOptions,
+    on_bad: &'a mut dyn FnMut(&str),
+    watch: &'a mut dyn FnMut(Progress),
+) -> Result<LoadSummary, ConnectError> {
+    let source = parquet::source(&options.path)?;
+    let read_bytes = source.read_bytes.clone();
+    let mut sink = Sink::new(target, options, source, on_bad, watch);
+    let read = parquet::read(options, &read_bytes, &mut sink);
+    // What was read before a fault is good and is written.
+    let loaded = sink.finish();
+    read?;
+    loaded
+}
+
+fn read<'a>(
+    mut input: Input,
+    target: Target<'a>,
+    options: &'a LoadOptions,
+    on_bad: &'a mut dyn FnMut(&str),
+    watch: &'a mut dyn FnMut(Progress),
+) -> Result<LoadSummary, ConnectError> {
     let format = match options.format {
         Some(format) => format,
-        None => detect::format(&options.path, input.peek()?)
+        None => detect::format(&options.path, input.peek()?, options)
             .ok_or_else(|| input.fault("what it is cannot be seen; allowed: --format"))?,
     };
-    let mut sink = Sink::new(server, options, &input, on_bad, watch);
+    let mut sink = Sink::new(target, options, input.source(), on_bad, watch);
     let read = match format {
-        Format::Csv | Format::Tsv => csv::read(&mut input, format, options, &mut sink),
+        Format::Csv | Format::Tsv | Format::GeoNames => {
+            csv::read(&mut input, format, options, &mut sink)
+        }
         Format::Ndjson => lines::read(&mut input, options, &mut sink),
+        Format::Json => list::read(&mut input, options, &mut sink),
         Format::GeoJson => geojson::read(&mut input, options, &mut sink),
+        Format::Wkt => wkt::read(&mut input, &mut sink),
+        Format::Parquet if cfg!(feature = "export") => {
+            Err(input.fault("Parquet is read from its end; allowed: a file that is not packed"))
+        }
+        Format::Parquet => Err(input.fault("Parquet is not built in (feature export)")),
         #[cfg(feature = "osm")]
         Format::Osm => osm::read(&mut input, options, &mut sink),
         #[cfg(not(feature = "osm"))]
@@ -175,3 +279,7 @@ pub fn load(
     read?;
     loaded
 }
+
+#[cfg(test)]
+#[path = "points_tests.rs"]
+mod tests;

@@ -11,8 +11,11 @@
 
 use prost::Message as _;
 
+use super::detect;
 use super::input::Input;
-use super::osm_format::{DenseNodes, HeaderBlock, Kind, Node, PrimitiveBlock, next_blob};
+use super::osm_format::{
+    DenseNodes, HEADER_BYTES_MAX, HeaderBlock, Kind, Node, PrimitiveBlock, next_blob,
+};
 use super::sink::Sink;
 use super::{LoadOptions, Spot};
 use crate::error::ConnectError;
@@ -27,6 +30,14 @@ pub(super) fn read(
     sink: &mut Sink<'_>,
 ) -> Result<(), ConnectError> {
     let mut has_header = false;
+    let first = input.peek()?;
+    if !detect::is_osm(first) && !begins_with_blob(first) {
+        let found = detect::instead_of_osm(first);
+        return Err(input.fault(&format!(
+            "byte 0: is no OpenStreetMap PBF but {found}; allowed: a file that begins with a blob \
+             OSMHeader"
+        )));
+    }
     match options.member.as_deref().filter(|name| *name != "id") {
         Some(tag) => sink.note_members(|| format!("tag '{}'", tag.escape_debug())),
         None => sink.expect_no_repeats(),
@@ -56,6 +67,13 @@ pub(super) fn read(
             Kind::Other => {}
         }
     }
+}
+
+/// Whether the first bytes may be a blob of any kind: the length of its header, and field 1.
+fn begins_with_blob(first: &[u8]) -> bool {
+    first.split_first_chunk::<4>().is_some_and(|(length, behind)| {
+        u32::from_be_bytes(*length) <= HEADER_BYTES_MAX && behind.first() == Some(&0x0a)
+    })
 }
 
 fn check_features(header: &HeaderBlock) -> Result<(), String> {

@@ -17,7 +17,7 @@ use flate2::read::ZlibDecoder;
 use prost::Message;
 
 /// The largest blob header.
-const HEADER_BYTES_MAX: u32 = 64 << 10;
+pub(super) const HEADER_BYTES_MAX: u32 = 64 << 10;
 /// The largest blob, packed and unpacked.
 const BLOB_BYTES_MAX: u64 = 32 << 20;
 

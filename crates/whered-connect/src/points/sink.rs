@@ -15,25 +15,39 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redis::{Cmd, Value};
 use whered_geo::Place;
 
-use super::input::Input;
 use super::repeats::Repeats;
-use super::{LoadOptions, LoadSummary, Spot};
+use super::{LoadOptions, LoadSummary, MemberChoice, Spot};
 use crate::error::ConnectError;
 use crate::{Progress, Server};
 
 const COMMAND_POINTS: usize = 100;
 const WINDOW_COMMANDS: usize = 10;
 
+/// Takes one point: longitude, latitude, member.
+pub(super) type OnPoint<'a> = &'a mut dyn FnMut(f64, f64, &[u8]);
+
+/// Where points go.
+pub(super) enum Target<'a> {
+    Server(&'a mut Server),
+    Closure(OnPoint<'a>),
+}
+
+/// An input as messages and the progress have it.
+pub(super) struct Source {
+    pub(super) name: String,
+    /// Grows while the input is read.
+    pub(super) read_bytes: Arc<AtomicU64>,
+    pub(super) size_bytes: Option<u64>,
+}
+
 /// Takes records, good and bad.
 pub(super) struct Sink<'a> {
-    server: &'a mut Server,
+    target: Target<'a>,
     on_bad: &'a mut dyn FnMut(&str),
     watch: &'a mut dyn FnMut(Progress),
     key: &'a [u8],
     is_strict: bool,
-    input_name: String,
-    read_bytes: Arc<AtomicU64>,
-    size_bytes: Option<u64>,
+    source: Source,
     command: Cmd,
     /// Points of the command that is being made.
     points: usize,
@@ -49,21 +63,19 @@ pub(super) struct Sink<'a> {
 
 impl<'a> Sink<'a> {
     pub(super) fn new(
-        server: &'a mut Server,
+        target: Target<'a>,
         options: &'a LoadOptions,
-        input: &Input,
+        source: Source,
         on_bad: &'a mut dyn FnMut(&str),
         watch: &'a mut dyn FnMut(Progress),
     ) -> Sink<'a> {
         Sink {
-            server,
+            target,
             on_bad,
             watch,
             key: &options.key,
             is_strict: options.strict,
-            input_name: input.name().to_owned(),
-            read_bytes: input.read_bytes(),
-            size_bytes: input.size_bytes(),
+            source,
             command: Cmd::new(),
             points: 0,
             packed: Vec::new(),
@@ -94,6 +106,11 @@ impl<'a> Sink<'a> {
             repeats.note(member, place);
         }
         self.records += 1;
+        if let Target::Closure(on_point) = &mut self.target {
+            on_point(longitude_degrees, latitude_degrees, member);
+            self.loaded.written += 1;
+            return Ok(());
+        }
         if self.points == 0 {
             self.command = redis::cmd("GEOADD");
             self.command.arg(self.key);
@@ -118,20 +135,20 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// What names the members in the place of the usual column or field.
-    pub(super) fn note_choice(&mut self, what: String) {
-        (self.loaded.member, self.loaded.is_chosen) = (what, true);
+    /// What names the members where that is no usual column or field, or in the place of it.
+    pub(super) fn note_choice(&mut self, what: String, has_usual: bool) {
+        let choice = if has_usual { MemberChoice::Instead } else { MemberChoice::Unusual };
+        (self.loaded.member, self.loaded.choice) = (what, choice);
     }
 
     /// Members are numbers that no two records have.
-    #[cfg(feature = "osm")]
     pub(super) fn expect_no_repeats(&mut self) {
         self.repeats = None;
     }
 
     /// A bad record; with `strict` the end.
     pub(super) fn bad(&mut self, spot: Spot, what: &str) -> Result<(), ConnectError> {
-        let line = format!("{}: {spot}: {what}", self.input_name);
+        let line = format!("{}: {spot}: {what}", self.source.name);
         self.records += 1;
         self.loaded.bad += 1;
         if self.is_strict {
@@ -151,7 +168,9 @@ impl<'a> Sink<'a> {
     /// Sends what is left and takes all replies.
     pub(super) fn finish(mut self) -> Result<LoadSummary, ConnectError> {
         // A connection that an error has ended gives no replies.
-        if self.server.is_open() {
+        if let Target::Server(server) = &self.target
+            && server.is_open()
+        {
             self.end_command();
             self.send_window()?;
             self.take_replies()?;
@@ -174,18 +193,21 @@ impl<'a> Sink<'a> {
 
     fn send_window(&mut self) -> Result<(), ConnectError> {
         self.take_replies()?;
-        self.server.send(&self.packed)?;
+        if let Target::Server(server) = &mut self.target {
+            server.send(&self.packed)?;
+        }
         self.packed.clear();
         std::mem::swap(&mut self.sent, &mut self.waiting);
-        let done = self.read_bytes.load(Ordering::Relaxed);
-        (self.watch)(Progress { done, total: self.size_bytes, records: self.records });
+        let done = self.source.read_bytes.load(Ordering::Relaxed);
+        (self.watch)(Progress { done, total: self.source.size_bytes, records: self.records });
         Ok(())
     }
 
     fn take_replies(&mut self) -> Result<(), ConnectError> {
         let mut taken = Ok(());
+        let Target::Server(server) = &mut self.target else { return Ok(()) };
         for points in self.sent.drain(..) {
-            match self.server.receive() {
+            match server.receive() {
                 Ok(Value::Int(added)) => {
                     self.loaded.written += points as u64;
                     self.loaded.added += u64::try_from(added).unwrap_or_default();

@@ -30,8 +30,9 @@ pub(crate) struct BuildArguments {
 /// How rows are read.
 #[derive(Args)]
 pub(crate) struct ReadingArguments {
-    /// Format of the rows: csv, tsv, ndjson, json (an array), or the layout of a table without a header, such as
-    /// geofeed, dbip-city or ip2location-db11; without it, as the first bytes and the name say
+    /// Format of the rows: csv, tsv, ndjson, json (an array), or the layout of a table without a
+    /// header, such as geofeed, dbip-city or ip2location-db11; without it, as the first bytes and
+    /// the name say
     #[arg(long, value_name = "NAME", value_parser = parse_format)]
     pub(crate) format: Option<RowsChoice>,
     /// Delimiter of tables: one character, or tab; without it, the first of tab ; , | in the rows

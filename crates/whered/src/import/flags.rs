@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use whered_connect::points::{Format, TagFilter};
 
+use crate::db::flags::parse_delimiter;
+
 const TARGET: &str = "redis://127.0.0.1:6380";
 
 #[derive(Subcommand)]
@@ -15,7 +17,7 @@ pub(crate) enum ImportCommand {
     ///
     /// Exit code 1 if a key is not complete in the target at the end.
     Redis(ImportRedisArguments),
-    /// Load points from CSV, TSV, NDJSON, GeoJSON or OpenStreetMap PBF
+    /// Load points from tables, JSON, GeoJSON, WKT, GeoParquet or OpenStreetMap PBF
     ///
     /// Exit code 1 if a record was bad.
     Points(ImportPointsArguments),
@@ -52,7 +54,7 @@ pub(crate) struct ImportRedisArguments {
 
 #[derive(Args)]
 pub(crate) struct ImportPointsArguments {
-    /// The file, plain or compressed with gzip or zstd; - for standard input
+    /// The file, plain or compressed; - for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The collection to add to
@@ -71,6 +73,12 @@ pub(crate) struct ImportPointsArguments {
     /// The column or member with the latitude
     #[arg(long, value_name = "NAME")]
     pub(crate) latitude: Option<String>,
+    /// The column or field with a geometry, instead of longitude and latitude: WKT, EWKT, WKB
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["longitude", "latitude"])]
+    pub(crate) geometry: Option<String>,
+    /// Delimiter of a table: one character, or tab; without it, as the first line says
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
+    pub(crate) delimiter: Option<u8>,
     /// The column or member with the point's name; for GeoJSON a property, for OpenStreetMap a tag;
     /// without it the id, or a common name of such columns whose values differ
     #[arg(long, value_name = "NAME")]
@@ -87,14 +95,22 @@ pub(crate) struct ImportPointsArguments {
 /// The format of a file of points.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PointsFormat {
-    /// Comma-separated (or semicolon-separated) values
+    /// Values between commas, semicolons, tabs or bars, with quotes
     Csv,
-    /// Tab-separated values
+    /// Values between tabs, without quotes
     Tsv,
+    /// A table of GeoNames: 19 columns between tabs, no header
+    Geonames,
     /// One JSON object per line; may be GeoJSON Features
     Ndjson,
-    /// A FeatureCollection of Points, or Features one after the other
+    /// A JSON array of objects, or an object of objects whose keys are the members
+    Json,
+    /// A FeatureCollection of Points, or Features or other objects one after the other
     Geojson,
+    /// One geometry as WKT a line, whose number is the member
+    Wkt,
+    /// GeoParquet with points, or Parquet with columns of longitude and latitude
+    Parquet,
     /// Nodes of OpenStreetMap PBF
     Osm,
 }
@@ -105,6 +121,10 @@ impl From<PointsFormat> for Format {
             PointsFormat::Csv => Format::Csv,
             PointsFormat::Tsv => Format::Tsv,
             PointsFormat::Ndjson => Format::Ndjson,
+            PointsFormat::Geonames => Format::GeoNames,
+            PointsFormat::Json => Format::Json,
+            PointsFormat::Wkt => Format::Wkt,
+            PointsFormat::Parquet => Format::Parquet,
             PointsFormat::Geojson => Format::GeoJson,
             PointsFormat::Osm => Format::Osm,
         }

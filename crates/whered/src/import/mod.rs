@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use whered_connect::copy::{self, CopyOptions, CopySummary, KeyReport};
-use whered_connect::points::{self, LoadOptions, LoadSummary};
+use whered_connect::points::{self, LoadOptions, LoadSummary, MemberChoice};
 use whered_connect::{Progress, Server};
 
 use crate::cli::{ImportPointsArguments, ImportRedisArguments};
@@ -150,6 +150,8 @@ pub(crate) fn points(arguments: &ImportPointsArguments) -> Result<Outcome, Failu
         key: arguments.key.clone().into_bytes(),
         longitude: arguments.longitude.clone(),
         latitude: arguments.latitude.clone(),
+        geometry: arguments.geometry.clone(),
+        delimiter: arguments.delimiter,
         member: arguments.member.clone(),
         tags: arguments.tag.clone(),
         strict: arguments.strict,
@@ -188,13 +190,15 @@ pub(crate) fn points(arguments: &ImportPointsArguments) -> Result<Outcome, Failu
 
 /// What is to be said of the members: those that came more than once, and what named them.
 fn repeats(loaded: &LoadSummary) -> String {
-    let LoadSummary { member, is_chosen, repeated_members, replaced, repeats_are_part, .. } =
-        loaded;
+    let LoadSummary { member, choice, repeated_members, replaced, repeats_are_part, .. } = loaded;
     let mut text = String::new();
-    if *is_chosen {
-        text.push_str(&format!(
-            "the member is {member}, since the usual one has values that repeat; --member names another\n"
-        ));
+    let why = match choice {
+        MemberChoice::Usual => None,
+        MemberChoice::Instead => Some("the usual one has values that repeat"),
+        MemberChoice::Unusual => Some("none has a usual name"),
+    };
+    if let Some(why) = why {
+        text.push_str(&format!("the member is {member}, since {why}; --member names another\n"));
     }
     if *replaced > 0 {
         let least = if *repeats_are_part { "at least " } else { "" };
