@@ -112,7 +112,10 @@ impl LogFormat {
                     parts.insert(first, ABSENT);
                 } else {
                     parts.truncate(first);
-                    access::split(line, 0..line.len(), true, parts)?;
+                    if let Err(fault) = access::split(line, 0..line.len(), true, parts) {
+                        parts.truncate(first);
+                        return Err(fault);
+                    }
                 }
                 for part in parts.iter_mut().skip(first).filter(|part| **part != ABSENT) {
                     *part = moved(part.clone());

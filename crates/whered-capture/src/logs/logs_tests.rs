@@ -176,6 +176,15 @@ fn a_header_names_the_columns_of_its_format() {
 }
 
 #[test]
+fn a_line_of_another_form_behind_other_bytes_has_no_parts_in_them() {
+    let columns = Columns::named(LogFormat::Access, false);
+    let (mut parts, mut scratch) = (Vec::new(), Scratch::default());
+    let text = b"1.1.1.1 - -\nfour words are here";
+    assert!(columns.split(text, 12..text.len(), &mut parts, &mut scratch).is_err());
+    assert!(parts.iter().all(|part| 12 <= part.start), "{parts:?}");
+}
+
+#[test]
 fn lines_with_and_without_a_prefix_or_a_virtual_host_are_read_by_the_line() {
     let columns = Columns::named(LogFormat::Access, true);
     let line = r#"192.0.2.7 - - [20/Nov/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 17"#;
