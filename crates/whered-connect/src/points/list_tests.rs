@@ -3,9 +3,11 @@
 
 use super::*;
 
-/// Keys and texts of all records with their lines and bytes, and whether the list ended; or what is
-/// allowed.
-fn split(text: &[u8]) -> Result<(Vec<(String, String, u64, u64)>, bool), &'static str> {
+/// Key, text, line and byte of a record.
+type Record = (String, String, u64, u64);
+
+/// All records, and whether the list ended; or what is allowed.
+fn split(text: &[u8]) -> Result<(Vec<Record>, bool), &'static str> {
     let mut splitter = Splitter { line: 1, ..Splitter::default() };
     let mut records = Vec::new();
     let mut at = 0;
