@@ -48,6 +48,23 @@ pub struct Receipt {
     pub repeated: bool,
 }
 
+/// An upload to send.
+#[derive(Clone, Copy, Debug)]
+pub struct OutgoingUpload<'a> {
+    /// Its bytes, packed or not.
+    pub bytes: &'a [u8],
+    /// What they are packed with: `identity`, `gzip` or `zstd`.
+    pub encoding: &'a str,
+    /// What tells it from all other uploads of the feed.
+    pub key: &'a str,
+    /// The name of its file, for feeds that take a value from it.
+    pub file_name: Option<&'a str>,
+    /// Headers for feeds that take a value from them.
+    pub headers: &'a [(String, String)],
+    /// Query parameters for feeds that take a value from them.
+    pub query: &'a [(String, String)],
+}
+
 /// Why an upload was not taken.
 #[derive(Debug)]
 pub enum NotTaken {
@@ -80,23 +97,15 @@ impl Uploads {
         Ok(Uploads { agent, url: url.trim_end_matches('/').to_owned(), authorization })
     }
 
-    /// Sends an upload until the server has it or does not want it. `encoding` is what the bytes
-    /// are packed with, `identity`, `gzip` or `zstd`; `key` tells this upload from all others of
-    /// the feed.
+    /// Sends an upload until the server has it or does not want it.
     ///
     /// # Errors
     /// It was refused, or the server does not answer.
-    pub fn send(
-        &self,
-        feed: &str,
-        bytes: &[u8],
-        encoding: &str,
-        key: &str,
-    ) -> Result<Receipt, NotTaken> {
+    pub fn send(&self, feed: &str, upload: &OutgoingUpload<'_>) -> Result<Receipt, NotTaken> {
         let mut pause = PAUSE;
         let mut tries = 0;
         loop {
-            let error = match self.try_send(feed, bytes, encoding, key)? {
+            let error = match self.try_send(feed, upload)? {
                 Answer::Taken(taken) => return Ok(taken),
                 Answer::Later(after) => {
                     rest(after);
@@ -113,22 +122,26 @@ impl Uploads {
         }
     }
 
-    fn try_send(
-        &self,
-        feed: &str,
-        bytes: &[u8],
-        encoding: &str,
-        key: &str,
-    ) -> Result<Answer, NotTaken> {
+    fn try_send(&self, feed: &str, upload: &OutgoingUpload<'_>) -> Result<Answer, NotTaken> {
         let url = format!("{}/v1/feeds/{feed}", self.url);
-        let mut request = self.agent.post(&url).header("Idempotency-Key", key);
-        if encoding != "identity" {
-            request = request.header("Content-Encoding", encoding);
+        let mut request = self.agent.post(&url).header("Idempotency-Key", upload.key);
+        if upload.encoding != "identity" {
+            request = request.header("Content-Encoding", upload.encoding);
+        }
+        if let Some(name) = upload.file_name {
+            let disposition = format!("attachment; filename*=UTF-8''{}", escaped(name));
+            request = request.header("Content-Disposition", disposition);
+        }
+        for (name, text) in upload.headers {
+            request = request.header(name, text);
+        }
+        for (name, text) in upload.query {
+            request = request.query(name, text);
         }
         if let Some(authorization) = &self.authorization {
             request = request.header("Authorization", authorization);
         }
-        let mut response = match request.send(bytes) {
+        let mut response = match request.send(upload.bytes) {
             Ok(response) => response,
             Err(ureq::Error::BadUri(what)) => return Err(NotTaken::Refused(self.error(&what))),
             Err(error) => return Ok(Answer::None(self.error(&error.to_string()))),
@@ -179,6 +192,19 @@ impl Uploads {
     fn error(&self, what: &str) -> ConnectError {
         ConnectError::new(format!("{}: {what}", self.url))
     }
+}
+
+/// A text in a header's parameter (RFC 8187).
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
 }
 
 enum Answer {

@@ -14,9 +14,9 @@ use whered_engine::{Engine, EngineOptions, Setup};
 
 fn source() -> FeedSource {
     let mut mapping = MappingSource::new(Format::Ndjson);
-    mapping.member = "who".to_owned();
-    mapping.time = Some("at".to_owned());
-    mapping.fields = vec![("points".to_owned(), "points".to_owned(), FieldKind::Integer)];
+    mapping.member = "who".into();
+    mapping.time = Some("at".into());
+    mapping.fields = vec![("points".to_owned(), "points".into(), FieldKind::Integer)];
     let column = |name: &str, rule: &str| ColumnSource {
         name: name.to_owned(),
         rule: Rule::parse(rule).expect("it is a rule"),

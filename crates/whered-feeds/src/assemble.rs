@@ -14,10 +14,12 @@ use std::borrow::Cow;
 use whered_geo::{Place, PlaceError};
 
 use crate::event::{Events, Item, Record, Totals, Value};
-use crate::mapping::{Mapping, PlaceRoles, Role};
+use crate::mapping::{Field, Mapping, PlaceRoles, TimeRole};
+use crate::role::Role;
 use crate::source::FieldKind;
+use crate::time::{TimeFault, TimeReader};
 use crate::upload::{ITEM_COUNT_MAX, TEXT_SIZE_MAX_BYTES, shown};
-use crate::value::{TimeFault, integer, number, time_millis};
+use crate::value::{integer, number, time_millis, whole_decimal};
 
 /// Why a record is refused: two words, which a function gives in registers. A larger one would lie
 /// in memory, and what may stand in its place, too; and what is written there in parts and read as
@@ -68,6 +70,21 @@ impl<'m, 'a> Assembler<'m, 'a> {
         totals: &mut Totals,
         events: &mut E,
     ) {
+        if !self.mapping.slots.joins.is_empty() {
+            return hand_out_joined(self.mapping, offset, texts, totals, events);
+        }
+        self.hand_out_whole(offset, texts, totals, events);
+    }
+
+    /// As [`hand_out`](Assembler::hand_out), with all slots filled.
+    #[inline]
+    fn hand_out_whole<E: Events>(
+        &mut self,
+        offset: usize,
+        texts: &Texts<'a>,
+        totals: &mut Totals,
+        events: &mut E,
+    ) {
         match self.record(offset, texts) {
             Ok(record) => {
                 totals.records += 1;
@@ -81,20 +98,20 @@ impl<'m, 'a> Assembler<'m, 'a> {
     #[inline]
     fn record(&mut self, offset: usize, texts: &Texts<'a>) -> Result<Record<'_>, Reason> {
         let mapping = self.mapping;
-        let member = first(&mapping.roles.member, texts).ok_or_else(|| missing("member"))?;
+        let member = mapping.roles.member.text(texts).ok_or_else(|| missing("member"))?;
         if member.is_empty() {
             return Err("member is empty".into());
         }
         check_size("member", member)?;
         let place = self.place(texts)?;
         let time_millis = match &mapping.roles.time {
-            Some(role) => time(first(role, texts))?,
+            Some(TimeRole { role, reader }) => time(role.text(texts), reader.as_deref())?,
             None => None,
         };
         self.values.clear();
         for field in &mapping.fields {
-            let text = first(&field.role, texts);
-            let value = value(field.kind, text).map_err(|why| of_field(&field.name, &why))?;
+            let text = field.role.text(texts);
+            let value = value(mapping, field, text).map_err(|why| of_field(&field.name, &why))?;
             self.values.push(value);
         }
         self.items.clear();
@@ -114,13 +131,16 @@ impl<'m, 'a> Assembler<'m, 'a> {
         match &self.mapping.roles.place {
             PlaceRoles::None => Ok(None),
             PlaceRoles::Degrees { longitude, latitude } => {
-                let longitude = coordinate("longitude", longitude, texts)?;
-                let latitude = coordinate("latitude", latitude, texts)?;
-                Place::new(longitude, latitude).map(Some).map_err(|error| outside(&error))
+                let longitude = self.coordinate("longitude", longitude, texts)?;
+                let latitude = self.coordinate("latitude", latitude, texts)?;
+                match Place::new(longitude, latitude) {
+                    Ok(place) => Ok(Some(place)),
+                    Err(error) => self.polar(longitude, latitude, &error).map(Some),
+                }
             }
             PlaceRoles::Zone { zone, x, y } => {
-                let name = first(zone, texts).ok_or_else(|| missing("zone"))?;
-                let (x, y) = (coordinate("x", x, texts)?, coordinate("y", y, texts)?);
+                let name = zone.text(texts).ok_or_else(|| missing("zone"))?;
+                let (x, y) = (self.coordinate("x", x, texts)?, self.coordinate("y", y, texts)?);
                 let zones = &self.mapping.zones;
                 // Records come from one map after the other, so the last one is likely.
                 if zones.get(self.last_zone).is_none_or(|zone| zone.name.as_bytes() != name) {
@@ -134,6 +154,74 @@ impl<'m, 'a> Assembler<'m, 'a> {
             }
         }
     }
+
+    #[inline]
+    fn coordinate(&self, name: &str, role: &Role, texts: &Texts<'_>) -> Result<f64, Reason> {
+        match role.text(texts) {
+            Some(text) => match number(text) {
+                Some(number) => Ok(number),
+                None => self.mapping.comma_number(text).ok_or_else(|| no_number(name, text)),
+            },
+            None => Err(missing(name)),
+        }
+    }
+
+    /// A place beyond the latitudes of collections, where the mapping allows it.
+    #[cold]
+    #[inline(never)]
+    fn polar(&self, longitude: f64, latitude: f64, error: &PlaceError) -> Result<Place, Reason> {
+        if self.mapping.to_the_poles {
+            Place::new_geographic(longitude, latitude).map_err(|error| outside(&error))
+        } else {
+            Err(outside(error))
+        }
+    }
+}
+
+impl Mapping {
+    /// A number with a comma before its fraction, where the mapping allows it.
+    #[cold]
+    #[inline(never)]
+    fn comma_number(&self, text: &[u8]) -> Option<f64> {
+        let comma = text.iter().position(|byte| *byte == b',').filter(|_| self.decimal_comma)?;
+        let mut text = text.to_owned();
+        text[comma] = b'.';
+        number(&text)
+    }
+}
+
+/// Fills the slots that are made of others, and hands the record out.
+#[inline(never)]
+fn hand_out_joined<E: Events>(
+    mapping: &Mapping,
+    offset: usize,
+    texts: &Texts<'_>,
+    totals: &mut Totals,
+    events: &mut E,
+) {
+    let first_join = mapping.slots.first_join();
+    let mut memory: Vec<Option<Vec<u8>>> = Vec::with_capacity(mapping.slots.joins.len());
+    for join in &mapping.slots.joins {
+        let mut text = Vec::new();
+        let known = with_joined(texts, first_join, &memory);
+        let is_there = join.append(&known, &mut text);
+        memory.push(is_there.then_some(text));
+    }
+    let whole = with_joined(texts, first_join, &memory);
+    Assembler::new(mapping).hand_out_whole(offset, &whole, totals, events);
+}
+
+/// The texts with those that were joined so far.
+fn with_joined<'a>(
+    texts: &Texts<'a>,
+    first_join: usize,
+    memory: &'a [Option<Vec<u8>>],
+) -> Texts<'a> {
+    let mut slots = texts.slots.clone();
+    for (slot, text) in slots[first_join..].iter_mut().zip(memory) {
+        *slot = text.as_deref();
+    }
+    Texts { slots, items: texts.items.clone(), shape: None }
 }
 
 /// Counts a record that is refused and says so.
@@ -160,31 +248,18 @@ pub(crate) fn one_line(reason: &str) -> Cow<'_, str> {
 }
 
 #[inline]
-fn first<'a>(role: &Role, texts: &Texts<'a>) -> Option<&'a [u8]> {
-    let text = texts.slots[role.first];
-    if text.is_some() || role.others.is_empty() {
-        return text;
-    }
-    role.others.iter().find_map(|slot| texts.slots[*slot])
-}
-
-#[inline]
 fn check_size(name: &str, text: &[u8]) -> Result<(), Reason> {
     if text.len() > TEXT_SIZE_MAX_BYTES { Err(too_long(name, text)) } else { Ok(()) }
 }
 
 #[inline]
-fn coordinate(name: &str, role: &Role, texts: &Texts<'_>) -> Result<f64, Reason> {
-    match first(role, texts) {
-        Some(text) => number(text).ok_or_else(|| no_number(name, text)),
-        None => Err(missing(name)),
-    }
-}
-
-#[inline]
-fn time(text: Option<&[u8]>) -> Result<Option<i64>, Reason> {
+fn time(text: Option<&[u8]>, reader: Option<&TimeReader>) -> Result<Option<i64>, Reason> {
     let Some(text) = text else { return Ok(None) };
-    match time_millis(text) {
+    let millis = match reader {
+        None => time_millis(text),
+        Some(reader) => reader.read(text),
+    };
+    match millis {
         Ok(millis) => Ok(Some(millis)),
         Err(fault) => absent_or_wrong(text, fault),
     }
@@ -256,28 +331,47 @@ fn absent_or_wrong(text: &[u8], fault: TimeFault) -> Result<Option<i64>, Reason>
         return Ok(None);
     }
     let why = match fault {
-        TimeFault::OutOfRange => "in 1970 to 2199",
-        TimeFault::NoTime => "a time; allowed: seconds or milliseconds since 1970 or RFC 3339",
+        TimeFault::OutOfRange => "is not in 1970 to 2199",
+        TimeFault::NoTime => {
+            "is not a time; allowed: a number since 1970, ISO 8601, RFC 2822, or a 'format' of the \
+             feed"
+        }
+        TimeFault::NoFormat => "is not in the 'format' of the feed",
+        TimeFault::NoZone => {
+            "has no offset, and the feed no 'zone'; allowed: time = { path = ..., zone = ... }"
+        }
+        TimeFault::Skipped => "is skipped by the clocks of the feed's 'zone'",
+        TimeFault::Twice => {
+            "is shown twice by the clocks of the feed's 'zone'; allowed: twice_shown = \"earlier\" \
+             or \"later\""
+        }
     };
-    Err(format!("time {} is not {why}", shown(text)).into())
+    Err(format!("time {} {why}", shown(text)).into())
 }
 
 #[inline]
-fn value(kind: FieldKind, text: Option<&[u8]>) -> Result<Value<'_>, Reason> {
+fn value<'a>(
+    mapping: &Mapping,
+    field: &Field,
+    text: Option<&'a [u8]>,
+) -> Result<Value<'a>, Reason> {
     let Some(text) = text else { return Ok(Value::Absent) };
-    let value = match kind {
+    let value = match field.kind {
         FieldKind::Text => {
             check_size("text", text)?;
             return Ok(Value::Text(text));
         }
-        FieldKind::Integer => integer(text).map(Value::Integer),
-        FieldKind::Number => number(text).map(Value::Number),
-        FieldKind::Time => return Ok(time(Some(text))?.map_or(Value::Absent, Value::Integer)),
+        FieldKind::Integer => integer(text).or_else(|| whole_decimal(text)).map(Value::Integer),
+        FieldKind::Number => number(text).or_else(|| mapping.comma_number(text)).map(Value::Number),
+        FieldKind::Time => {
+            let millis = time(Some(text), field.reader.as_deref())?;
+            return Ok(millis.map_or(Value::Absent, Value::Integer));
+        }
     };
     match value {
         Some(value) => Ok(value),
         None if text.trim_ascii().is_empty() => Ok(Value::Absent),
-        None if kind == FieldKind::Integer => Err(no_whole_number("", text, " of 64 bits")),
+        None if field.kind == FieldKind::Integer => Err(no_whole_number("", text, " of 64 bits")),
         None => Err(format!("{} is not a number", shown(text)).into()),
     }
 }
@@ -288,7 +382,7 @@ fn item<'a>(key: Option<&'a [u8]>, count: Option<&'a [u8]>) -> Result<Item<'a>, 
     check_size("an item's key", key)?;
     let count = match count {
         None => 1,
-        Some(text) => match integer(text) {
+        Some(text) => match integer(text).or_else(|| whole_decimal(text)) {
             Some(count) => count,
             None if text.trim_ascii().is_empty() => 1,
             None => return Err(no_whole_number("item count ", text, "")),

@@ -1,6 +1,6 @@
 //! Uploads in several formats, read into events by a mapping: upload bytes in, [`Record`]s out.
 //!
-//! For: XML, GPX, NDJSON, CSV and TSV, whole in memory and already decompressed; which paths or
+//! For: XML, GPX, JSON, CSV and TSV, whole in memory and already decompressed; which paths or
 //! columns are the member, the place, the time, fields and items says a [`Mapping`].
 //! Not for: files, decompression, tables, consolidation, clocks.
 //!
@@ -37,9 +37,9 @@
 //!
 //! let mut source = MappingSource::new(Format::Xml);
 //! source.record = "upload/sighting".to_owned();
-//! source.member = "@object".to_owned();
-//! source.longitude = Some("@x".to_owned());
-//! source.latitude = Some("@y".to_owned());
+//! source.member = "@object".into();
+//! source.longitude = Some("@x".into());
+//! source.latitude = Some("@y".into());
 //! let mapping = source.compile()?;
 //!
 //! let upload = br#"<upload><sighting object="7" x="8.5" y="50"/><sighting object="8"/></upload>"#;
@@ -51,10 +51,14 @@
 //! ```
 mod assemble;
 mod digits;
+mod encoding;
 mod error;
 mod event;
 mod json;
 mod mapping;
+mod role;
+#[cfg(test)]
+mod role_tests;
 mod rows;
 mod shape;
 mod short_prefix;
@@ -62,13 +66,19 @@ mod source;
 mod stop_bytes;
 #[cfg(test)]
 mod testing;
+mod time;
 mod upload;
 mod value;
 mod xml;
 mod zone;
 
+pub use encoding::is_known as is_known_encoding;
 pub use error::{MappingError, UploadError, UploadErrorKind};
 pub use event::{Events, Item, Record, Totals, Value};
 pub use mapping::Mapping;
-pub use source::{FieldKind, Format, ItemsSource, MappingSource};
+pub use source::{
+    FieldKind, Format, ItemsSource, MappingSource, Origin, RowsSource, UploadField, ValueSource,
+};
+pub use time::{EpochScale, TimeSource, TwiceShown};
+pub use upload::UploadFields;
 pub use zone::Zone;

@@ -5,6 +5,7 @@
 
 use crate::error::MappingError;
 use crate::mapping::Mapping;
+use crate::time::TimeSource;
 use crate::zone::Zone;
 
 /// The format of a feed's uploads.
@@ -20,16 +21,22 @@ pub enum Format {
     Tsv,
     /// XML whose records are the points of tracks, routes and waypoints.
     Gpx,
+    /// JSON documents, each with an array of records, or records themselves.
+    Json,
+    /// JSON documents whose records are the features of a collection (RFC 7946).
+    GeoJson,
 }
 
 impl Format {
     /// Every format with the name that configurations use.
-    pub const ALL: [(&'static str, Format); 5] = [
+    pub const ALL: [(&'static str, Format); 7] = [
         ("xml", Format::Xml),
         ("ndjson", Format::Ndjson),
         ("csv", Format::Csv),
         ("tsv", Format::Tsv),
         ("gpx", Format::Gpx),
+        ("json", Format::Json),
+        ("geojson", Format::GeoJson),
     ];
 
     /// The format of a name.
@@ -53,6 +60,8 @@ impl Format {
             Format::Csv => "csv",
             Format::Tsv => "tsv",
             Format::Gpx => "gpx",
+            Format::Json => "json",
+            Format::GeoJson => "geojson",
         }
     }
 }
@@ -66,8 +75,8 @@ pub enum FieldKind {
     Number,
     /// UTF-8 text.
     Text,
-    /// A time between 1970 and 2200: seconds or milliseconds since 1970, told apart by their size,
-    /// or RFC 3339.
+    /// A time between 1970 and 2200: a number since 1970, ISO 8601 or RFC 2822, or whatever its
+    /// [`TimeSource`] says.
     Time,
 }
 
@@ -87,41 +96,135 @@ impl FieldKind {
     }
 }
 
+/// Where a value is taken from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A path within the record.
+    Path(String),
+    /// One text for all records.
+    Constant(String),
+    /// A text that came with the upload.
+    Upload(UploadField),
+    /// Several values with a text between them; absent if one of them is.
+    Join(Vec<ValueSource>, String),
+}
+
+/// A text that comes with an upload and is no part of its bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum UploadField {
+    /// The name of the file.
+    FileName,
+    /// The name of the file without its ending.
+    FileStem,
+    /// A header of the request, by its name in lower case.
+    Header(String),
+    /// A parameter of the request's query.
+    Query(String),
+}
+
+/// A value of records: where it is taken from and how it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueSource {
+    /// Where it is taken from.
+    pub origin: Origin,
+    /// The text for a record in which it is absent or empty.
+    pub default: Option<String>,
+    /// Which number of the text it is, from 1, where that has two to four of them.
+    pub number: Option<usize>,
+    /// How its text is read if it is a time.
+    pub time: TimeSource,
+}
+
+impl ValueSource {
+    /// A value with nothing but its origin.
+    #[must_use]
+    pub fn new(origin: Origin) -> ValueSource {
+        ValueSource { origin, default: None, number: None, time: TimeSource::default() }
+    }
+
+    /// Whether it is the path of nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(&self.origin, Origin::Path(path) if path.is_empty())
+    }
+}
+
+impl From<&str> for ValueSource {
+    fn from(path: &str) -> ValueSource {
+        ValueSource::new(Origin::Path(path.to_owned()))
+    }
+}
+
+impl From<String> for ValueSource {
+    fn from(path: String) -> ValueSource {
+        ValueSource::new(Origin::Path(path))
+    }
+}
+
+/// How rows are divided.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct RowsSource {
+    /// What separates columns; without one a comma or, in TSV, a tab.
+    pub delimiter: Option<u8>,
+    /// How many lines before the header, or the first row, are no rows.
+    pub skip_lines: usize,
+    /// Rows that begin with it are none.
+    pub comment: Option<u8>,
+}
+
 /// A mapping as it is written: which path is what.
 ///
 /// Paths of XML: `@attribute` of the record's element, `child`, `child/@attribute`, `.` (its own
 /// text), `../@attribute` and `../child` of the element around it (a child only if it comes before
 /// the record), `../..` likewise; several separated by `|`, of which the first that is there
-/// counts. Names are compared with their prefixes, as they are written in the upload. Paths of
-/// NDJSON are dotted (`position.x`, `places.0`). CSV and TSV have column names, which need a
-/// header row, or numbers from 1 (`#1`), which mean that there is none.
+/// counts. `../child[n]` is the first child of that name for the first record, the second one for
+/// the second record, and so on. `child[@key='name']` has that attribute. Names are compared with
+/// their prefixes as they are written in the upload, or by the namespaces of `namespaces`.
+///
+/// Paths of JSON are dotted (`position.x`, `places.0`), with quotes around a name that has a dot
+/// (`'vehicle.id'`); several separated by `|`. In JSON documents `../` leads to what holds the
+/// records' array.
+///
+/// CSV and TSV have column names, which need a header row, or numbers from 1 (`#1`). Numbers alone
+/// mean that there is no header.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MappingSource {
     /// The format of the uploads.
     pub format: Format,
     /// XML: the path of a record's element from the root, as `upload/sighting`. GPX may leave it
-    /// empty: all points. Empty in the other formats, where each line is a record.
+    /// empty: all points. JSON documents: the path of the array of records, with `[]` behind a name
+    /// whose array has records deeper inside; empty, if the document is that array or a record.
+    /// Empty in the other formats, where each line is a record.
     pub record: String,
-    /// The record's member. GPX may leave it empty: the name of the point, route or track.
-    pub member: String,
+    /// The record's member. GPX may leave it empty: the name of the point, route or track; so may
+    /// GeoJSON: the feature's `id`.
+    pub member: ValueSource,
     /// Degrees east; together with `latitude`.
-    pub longitude: Option<String>,
+    pub longitude: Option<ValueSource>,
     /// Degrees north; together with `longitude`.
-    pub latitude: Option<String>,
+    pub latitude: Option<ValueSource>,
     /// The name of a zone; together with `x` and `y`, instead of `longitude` and `latitude`.
-    pub zone: Option<String>,
+    pub zone: Option<ValueSource>,
     /// The coordinate on the zone's map that goes from west to east.
-    pub x: Option<String>,
+    pub x: Option<ValueSource>,
     /// The coordinate on the zone's map that goes from north to south.
-    pub y: Option<String>,
+    pub y: Option<ValueSource>,
     /// The zones that `zone` may name.
     pub zones: Vec<Zone>,
     /// When the event was.
-    pub time: Option<String>,
-    /// Further values: name, path, kind.
-    pub fields: Vec<(String, String, FieldKind)>,
-    /// A list within the record; XML and NDJSON only.
+    pub time: Option<ValueSource>,
+    /// Further values: name, value, kind.
+    pub fields: Vec<(String, ValueSource, FieldKind)>,
+    /// A list within the record; XML and JSON only.
     pub items: Option<ItemsSource>,
+    /// The encoding of uploads that do not say theirs, by a name that the web knows; else UTF-8.
+    pub encoding: Option<String>,
+    /// XML: the namespaces of the prefixes in paths; `default` is that of names without a prefix.
+    /// Empty: prefixes are compared as they are written.
+    pub namespaces: Vec<(String, String)>,
+    /// How rows are divided.
+    pub rows: RowsSource,
+    /// Whether numbers may have a comma before their fraction.
+    pub decimal_comma: bool,
 }
 
 /// A list within each record.
@@ -142,7 +245,7 @@ impl MappingSource {
         MappingSource {
             format,
             record: String::new(),
-            member: String::new(),
+            member: ValueSource::from(""),
             longitude: None,
             latitude: None,
             zone: None,
@@ -152,6 +255,10 @@ impl MappingSource {
             time: None,
             fields: Vec::new(),
             items: None,
+            encoding: None,
+            namespaces: Vec::new(),
+            rows: RowsSource::default(),
+            decimal_comma: false,
         }
     }
 

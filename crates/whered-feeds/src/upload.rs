@@ -1,10 +1,11 @@
 //! What all formats have in common at the beginning of an upload, and the limits against hostile
 //! ones.
 //!
-//! For: byte order marks, other encodings, nothing at all. Not for: what a format's own first
-//! bytes must be.
+//! For: a byte order mark, nothing at all. Not for: what a format's own first bytes must be, other
+//! encodings (`encoding.rs`).
 
 use crate::error::{UploadError, UploadErrorKind};
+use crate::source::UploadField;
 
 /// One record may be so long, whatever its format.
 pub(crate) const RECORD_SIZE_MAX_BYTES: usize = 1 << 20;
@@ -13,19 +14,13 @@ pub(crate) const TEXT_SIZE_MAX_BYTES: usize = 1 << 16;
 /// How many items one record may have.
 pub(crate) const ITEM_COUNT_MAX: usize = 1 << 16;
 
+/// Texts that come with an upload and are no part of its bytes.
+pub type UploadFields<'a> = &'a [(UploadField, String)];
+
 /// Where the text begins: behind a byte order mark of UTF-8.
-pub(crate) fn begin(upload: &[u8]) -> Result<usize, UploadError> {
-    let start = if upload.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
-    let other = match upload {
-        [0, 0, 0xfe, 0xff, ..] | [0xff, 0xfe, 0, 0, ..] => Some("UTF-32"),
-        [0xfe, 0xff, ..] | [0xff, 0xfe, ..] | [0, _, ..] | [_, 0, ..] => Some("UTF-16"),
-        _ => None,
-    };
-    if let Some(encoding) = other {
-        let message = format!("the upload looks like {encoding}; only UTF-8 is read");
-        return Err(UploadError::new(UploadErrorKind::Encoding, 0, message));
-    }
-    if upload[start..].iter().all(u8::is_ascii_whitespace) {
+pub(crate) fn begin(text: &[u8]) -> Result<usize, UploadError> {
+    let start = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+    if text[start..].iter().all(u8::is_ascii_whitespace) {
         return Err(UploadError::new(UploadErrorKind::Empty, 0, "the upload is empty"));
     }
     Ok(start)

@@ -86,8 +86,6 @@ fn clock_nonsense_is_refused() {
         "-1",
         "7258118400",
         "7258118400000",
-        "99999999999",
-        "1700000000000000",
         "99999999999999999999999",
         "9223372036854775807",
         "-9223372036854775808",
@@ -101,15 +99,12 @@ fn clock_nonsense_is_refused() {
         "yesterday",
         "1.",
         ".5",
-        "2026-11-22",
-        "2026-11-22T03:04:05",
         "2026-02-29T00:00:00Z",
         "2026-13-01T00:00:00Z",
         "2026-11-22T24:00:00Z",
         "2026-11-22T03:04:05+2:00",
         "2026-11-22T03:04:05.Z",
         "2026-11-22T03:04:05+24:00",
-        "1e9",
     ] {
         assert_eq!(time_millis(text.as_bytes()), Err(TimeFault::NoTime), "{text}");
     }
@@ -130,20 +125,6 @@ fn dates_are_as_other_clocks_have_them() {
         assert_eq!(time_millis(text.as_bytes()), Ok(seconds * 1_000), "{text}");
     }
     assert_eq!(time_millis(b"1970-01-01T00:00:00.0789Z"), Ok(78));
-}
-
-#[test]
-fn every_day_until_2200_is_one_after_the_day_before() {
-    let mut expected = 0;
-    for year in 1970..2200 {
-        for month in 1..=12 {
-            for day in 1..=days_of(year, month) {
-                assert_eq!(days_since_1970(year, month, day), expected, "{year}-{month}-{day}");
-                expected += 1;
-            }
-        }
-    }
-    assert_eq!(expected * 86_400_000, END_MILLIS);
 }
 
 proptest! {

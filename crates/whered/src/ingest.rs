@@ -19,7 +19,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use ring::digest;
 use serde_json::Value;
-use whered_connect::uploads::{NotTaken, Uploads, encoding_of};
+use whered_connect::uploads::{NotTaken, OutgoingUpload, Uploads, encoding_of};
 use whered_ip::Packing;
 
 use crate::outcome::{Failure, Outcome, complain};
@@ -46,6 +46,12 @@ pub(crate) struct IngestArguments {
     /// Concurrent uploads
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) parallel: u16,
+    /// A header that the feed takes a value from; the file's name is always sent
+    #[arg(long, value_name = "NAME:TEXT", value_parser = header)]
+    pub(crate) header: Vec<(String, String)>,
+    /// A query parameter that the feed takes a value from
+    #[arg(long, value_name = "NAME=TEXT", value_parser = parameter)]
+    pub(crate) query: Vec<(String, String)>,
     /// Send files even if they were sent before
     #[arg(long)]
     pub(crate) again: bool,
@@ -132,6 +138,27 @@ pub(crate) fn run(arguments: &IngestArguments) -> Result<Outcome, Failure> {
     Ok(if refused == 0 { Outcome::Found } else { Outcome::Failed })
 }
 
+fn header(text: &str) -> Result<(String, String), String> {
+    pair(text, ':')
+}
+
+fn parameter(text: &str) -> Result<(String, String), String> {
+    pair(text, '=')
+}
+
+/// A name and a text with a sign between them.
+fn pair(text: &str, between: char) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once(between)
+        .ok_or_else(|| format!("no '{between}' in it; allowed: NAME{between}TEXT"))?;
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) || value.chars().any(char::is_control) {
+        let allowed = "letters, digits, '-', '_' and '.', and a text in one line";
+        return Err(format!("the name '{name}' or its text is wrong; allowed: {allowed}"));
+    }
+    Ok((name.to_owned(), value.trim().to_owned()))
+}
+
 fn bar(files: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(files), ProgressDrawTarget::stderr());
     if let Ok(style) =
@@ -161,7 +188,17 @@ impl Job<'_> {
         let hash = digest::digest(&digest::SHA256, &bytes);
         let hash: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
         let key = format!("ingest-{hash}{}", self.call);
-        let sent = self.uploads.send(&self.arguments.feed, &bytes, encoding_of(&bytes), &key);
+        let name = file.file_name().filter(|_| file != Path::new("-"));
+        let name = name.map(|name| name.to_string_lossy());
+        let upload = OutgoingUpload {
+            bytes: &bytes,
+            encoding: encoding_of(&bytes),
+            key: &key,
+            file_name: name.as_deref(),
+            headers: &self.arguments.header,
+            query: &self.arguments.query,
+        };
+        let sent = self.uploads.send(&self.arguments.feed, &upload);
         let taken = match sent {
             Ok(taken) => taken,
             Err(NotTaken::Refused(error)) => return Err(error.to_string()),

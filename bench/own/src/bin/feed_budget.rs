@@ -48,10 +48,10 @@ fn upload(random: &mut Random, number: u64, mut spot: impl FnMut(&mut Random) ->
 fn source(name: &str) -> Result<FeedSource, Box<dyn Error>> {
     let mut mapping = MappingSource::new(Format::Xml);
     mapping.record = "upload/sighting".to_owned();
-    mapping.member = "@object".to_owned();
-    mapping.longitude = Some("@x".to_owned());
-    mapping.latitude = Some("@y".to_owned());
-    mapping.time = Some("@t".to_owned());
+    mapping.member = "@object".into();
+    mapping.longitude = Some("@x".into());
+    mapping.latitude = Some("@y".into());
+    mapping.time = Some("@t".into());
     let columns = [
         ("longitude", "mean(longitude)"),
         ("latitude", "mean(latitude)"),

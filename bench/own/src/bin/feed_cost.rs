@@ -66,10 +66,10 @@ fn table(name: &str, of: RowsOf, key: &[&str], columns: &[(&str, &str)]) -> Tabl
 fn source(has_loot: bool) -> Result<FeedSource, Box<dyn Error>> {
     let mut mapping = MappingSource::new(Format::Xml);
     mapping.record = "upload/sighting".to_owned();
-    mapping.member = "@object".to_owned();
-    mapping.longitude = Some("@x".to_owned());
-    mapping.latitude = Some("@y".to_owned());
-    mapping.time = Some("@t".to_owned());
+    mapping.member = "@object".into();
+    mapping.longitude = Some("@x".into());
+    mapping.latitude = Some("@y".into());
+    mapping.time = Some("@t".into());
     let (each, key) = ("loot".to_owned(), "@item".to_owned());
     mapping.items = has_loot.then(|| ItemsSource { each, key, count: Some("@n".to_owned()) });
     let positions = [

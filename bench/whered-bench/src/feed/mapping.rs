@@ -24,10 +24,10 @@ pub fn mapping(format: UploadFormat, has_loot: bool) -> Mapping {
     if format == Format::Xml {
         source.record = "upload/sighting".to_owned();
     }
-    source.member = path("object");
-    source.longitude = Some(path("x"));
-    source.latitude = Some(path("y"));
-    source.time = Some(path("t"));
+    source.member = path("object").into();
+    source.longitude = Some(path("x").into());
+    source.latitude = Some(path("y").into());
+    source.time = Some(path("t").into());
     if has_loot && format != Format::Csv {
         let count = Some(path("n"));
         source.items = Some(ItemsSource { each: "loot".to_owned(), key: path("item"), count });

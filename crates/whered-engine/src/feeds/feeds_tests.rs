@@ -37,10 +37,10 @@ fn table(name: &str, of: RowsOf, key: &[&str], columns: &[(&str, &str)]) -> Tabl
 pub(super) fn sightings() -> FeedSource {
     let mut mapping = MappingSource::new(Format::Xml);
     mapping.record = "upload/sighting".to_owned();
-    mapping.member = "@object".to_owned();
-    mapping.longitude = Some("@x".to_owned());
-    mapping.latitude = Some("@y".to_owned());
-    mapping.time = Some("@t".to_owned());
+    mapping.member = "@object".into();
+    mapping.longitude = Some("@x".into());
+    mapping.latitude = Some("@y".into());
+    mapping.time = Some("@t".into());
     let (each, key) = ("loot".to_owned(), "@item".to_owned());
     mapping.items = Some(ItemsSource { each, key, count: Some("@n".to_owned()) });
     let positions = [

@@ -18,11 +18,12 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use whered_feeds::{Mapping, UploadField};
 use whered_store::{Entry, LOST_KIND, SpoolRefusal, StoreError};
 
 use super::entry::Outcome;
 use super::source::FeedInput;
-use super::spooled::SpooledUpload;
+use super::spooled::{SpooledUpload, push_fields};
 use super::unpack::{PackedFault, check_packing, unpack_start};
 use super::{Encoding, Feed, PushError, Pushed, SpoolTicket, Upload, UploadStatus};
 use crate::clock;
@@ -34,6 +35,8 @@ use crate::tables::index::folded;
 const KEY_BYTES_MAX: usize = 255;
 /// The longest name of a source, and the longest position.
 const SOURCE_BYTES_MAX: usize = 1024;
+/// The longest text that comes with an upload.
+const FIELD_BYTES_MAX: usize = 4096;
 /// When it is worth trying again while something is full.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -104,6 +107,15 @@ impl Pushes {
 }
 
 impl Feed {
+    /// The texts that its records want of an upload, beside its bytes.
+    pub fn upload_fields(&self) -> impl Iterator<Item = &UploadField> {
+        let mapping = match &self.source.input {
+            FeedInput::Records(mapping) => Some(mapping),
+            FeedInput::Prefixes(_) => None,
+        };
+        mapping.into_iter().flat_map(Mapping::upload_fields)
+    }
+
     /// Checks an upload and appends it to the spool; it may be acknowledged when its ticket is
     /// durable. Never waits for the disk's sync, perhaps for room in the group that is filled.
     ///
@@ -176,6 +188,12 @@ impl Feed {
                 "the idempotency key has {length} bytes; allowed: 1 to {KEY_BYTES_MAX}"
             )));
         }
+        let mut texts = upload.fields.iter().map(|(_, text)| text.len());
+        if texts.any(|length| length > FIELD_BYTES_MAX) {
+            return Err(PushError::Invalid(format!(
+                "a header, parameter or file name has more than {FIELD_BYTES_MAX} bytes"
+            )));
+        }
         if let Some((source, position)) = upload.source
             && source.len().max(position.len()) > SOURCE_BYTES_MAX
         {
@@ -220,8 +238,23 @@ impl Feed {
         })
     }
 
-    /// What makes uploads the same: the client's key, or the bytes if the configuration says so.
+    /// What makes uploads the same: the client's key, or the bytes if the configuration says so,
+    /// and the texts that came with it. Equal files of other names are other records.
     fn key_of(&self, upload: &Upload<'_>) -> Option<Box<[u8]>> {
+        let key = self.key_of_bytes(upload)?;
+        if upload.fields.is_empty() {
+            return Some(key);
+        }
+        let mut written = Vec::new();
+        push_fields(&mut written, upload.fields);
+        let mut key = key.into_vec();
+        // No client's key has a zero byte.
+        key.push(0);
+        key.extend_from_slice(&hash_of(&written));
+        Some(key.into())
+    }
+
+    fn key_of_bytes(&self, upload: &Upload<'_>) -> Option<Box<[u8]>> {
         if let Some(key) = upload.idempotency_key {
             return Some(key.as_bytes().into());
         }
@@ -230,9 +263,7 @@ impl Feed {
         }
         // A client's key has no zero byte in front; the two numbers are for ever: they are kept.
         let mut key = vec![0];
-        for seed in [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344] {
-            key.extend_from_slice(&folded(upload.bytes, seed).to_le_bytes());
-        }
+        key.extend_from_slice(&hash_of(upload.bytes));
         key.extend_from_slice(&(upload.bytes.len() as u64).to_le_bytes());
         Some(key.into())
     }
@@ -316,6 +347,13 @@ impl Feed {
         let waiting = sync::lock(&self.pushes).sources.get(source).cloned();
         waiting.or_else(|| self.state.header().sources.get(source).cloned())
     }
+}
+
+/// Sixteen bytes that no two texts have in common.
+fn hash_of(text: &[u8]) -> [u8; 16] {
+    let [first, second] =
+        [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344].map(|seed| u128::from(folded(text, seed)));
+    (first | second << 64).to_le_bytes()
 }
 
 fn refusal(refusal: SpoolRefusal) -> PushError {

@@ -21,7 +21,7 @@ use std::cell::Cell;
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use whered_feeds::{Events, Mapping, Record, Value};
+use whered_feeds::{Events, Mapping, Record, UploadFields, Value};
 use whered_ip::{HostBitsFinder, MemberList};
 
 use super::StepError;
@@ -298,7 +298,8 @@ impl BatchReader {
                 rejected: 0,
                 events: 0,
             };
-            let outcome = read_upload(source, text, &mut scan, &mut made.members);
+            let fields = upload.fields().map_err(StepError)?;
+            let outcome = read_upload(source, text, &fields, &mut scan, &mut made.members);
             made.events += scan.events;
             made.note(outcome);
             self.read = id;
@@ -322,6 +323,7 @@ struct Limits<'a> {
 fn read_upload(
     source: &FeedSource,
     text: Result<&[u8], String>,
+    fields: UploadFields<'_>,
     scan: &mut Scan<'_, '_>,
     members: &mut Option<MemberList>,
 ) -> Outcome {
@@ -331,7 +333,7 @@ fn read_upload(
     };
     let is_strict = source.set.as_ref().is_some_and(|set| set.is_strict);
     match &source.input {
-        FeedInput::Records(mapping) => scan.read(mapping, text),
+        FeedInput::Records(mapping) => scan.read(mapping, text, fields),
         FeedInput::Prefixes(format) => match read_members(text, *format, is_strict) {
             Ok(list) => {
                 if let Some(remark) = HostBitsFinder::of(text).remark() {
@@ -359,8 +361,8 @@ struct Scan<'a, 'b> {
 }
 
 impl Scan<'_, '_> {
-    fn read(&mut self, mapping: &Mapping, text: &[u8]) -> Outcome {
-        let scanned = mapping.scan(text, self);
+    fn read(&mut self, mapping: &Mapping, text: &[u8], fields: UploadFields<'_>) -> Outcome {
+        let scanned = mapping.scan_upload(text, fields, self);
         if !self.block.is_empty() {
             (self.hand_on)(self.block);
         }

@@ -169,7 +169,7 @@ impl FeedSource {
     }
 
     /// Whether records need places.
-    pub(crate) fn wants_places(&self) -> bool {
+    pub fn wants_places(&self) -> bool {
         let of_positions = |table: &TableSource| {
             table.of == RowsOf::Positions || table.key.iter().any(|field| field == "position")
         };

@@ -1,9 +1,12 @@
 //! Uploads that wait: in a spool on the disk, or in memory where there is no data directory.
 //!
 //! ```text
-//! entry = version u8 (1) | encoding u8 | received | has u8 | [ key ] [ source | position ] | bytes to the end
+//! entry = version u8 | encoding u8 | received | has u8 | [ key ] [ source | position ] [ fields ] | bytes to the end
 //!         has: 1 a key, 2 a source; numbers are varints, texts have a length in front
+//! fields = count | count times: kind u8 (0 file name, 1 header, 2 query) | name | text
 //! ```
+//! Version 1 has no fields, version 2 has some; an upload without fields is written as version 1.
+//!
 //! For: what is appended and read again. Not for: groups and syncs (`whered-store`).
 //! An entry without any bytes stands for an upload that a crash has lost.
 //! Invariant: bytes are kept as they were received, packed ones packed.
@@ -11,6 +14,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use whered_feeds::{UploadField, UploadFields};
 use whered_store::{Spool, SpoolReader, SpoolRefusal, Storage, StoreError};
 
 use super::entry::{push_text, take_blob, take_number, take_text};
@@ -21,7 +25,10 @@ use crate::tables::cell::push_varint;
 /// The frame kind of an upload.
 pub(super) const UPLOAD_KIND: u16 = 1;
 
+/// Without fields.
 const VERSION: u8 = 1;
+/// With fields.
+const VERSION_OF_FIELDS: u8 = 2;
 const HAS_KEY: u8 = 1;
 const HAS_SOURCE: u8 = 2;
 
@@ -32,6 +39,8 @@ pub(super) struct SpooledUpload<'a> {
     pub(super) received_millis: u64,
     pub(super) key: Option<&'a [u8]>,
     pub(super) source: Option<(&'a str, &'a [u8])>,
+    /// What else came with it, as it is written.
+    fields: &'a [u8],
     pub(super) bytes: &'a [u8],
 }
 
@@ -39,7 +48,7 @@ impl<'a> SpooledUpload<'a> {
     /// What stands before an upload's bytes.
     pub(super) fn head(upload: &Upload<'_>, key: Option<&[u8]>, received_millis: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(64);
-        out.push(VERSION);
+        out.push(if upload.fields.is_empty() { VERSION } else { VERSION_OF_FIELDS });
         out.push(match upload.encoding {
             Encoding::Identity => 0,
             Encoding::Gzip => 1,
@@ -55,7 +64,18 @@ impl<'a> SpooledUpload<'a> {
             push_text(&mut out, source.as_bytes());
             push_text(&mut out, position);
         }
+        if !upload.fields.is_empty() {
+            push_fields(&mut out, upload.fields);
+        }
         out
+    }
+
+    /// What else came with it.
+    ///
+    /// # Errors
+    /// It is not written as fields are.
+    pub(super) fn fields(&self) -> Result<Vec<(UploadField, String)>, String> {
+        take_fields(&mut &*self.fields)
     }
 
     pub(super) fn decode(mut input: &'a [u8]) -> Result<SpooledUpload<'a>, String> {
@@ -63,9 +83,10 @@ impl<'a> SpooledUpload<'a> {
             return Err("a spooled upload ends too early".to_owned());
         };
         input = rest;
-        if version != VERSION {
+        if ![VERSION, VERSION_OF_FIELDS].contains(&version) {
             return Err(format!(
-                "spooled upload of version {version}; this program reads {VERSION}"
+                "spooled upload of version {version}; this program reads {VERSION} and \
+                 {VERSION_OF_FIELDS}"
             ));
         }
         let encoding = match encoding {
@@ -84,8 +105,51 @@ impl<'a> SpooledUpload<'a> {
         } else {
             None
         };
-        Ok(SpooledUpload { encoding, received_millis, key, source, bytes: input })
+        let before = input;
+        if version == VERSION_OF_FIELDS {
+            take_fields(&mut input)?;
+        }
+        let fields = &before[..before.len() - input.len()];
+        Ok(SpooledUpload { encoding, received_millis, key, source, fields, bytes: input })
     }
+}
+
+/// Appends texts that came with an upload.
+pub(super) fn push_fields(out: &mut Vec<u8>, fields: UploadFields<'_>) {
+    push_varint(out, fields.len() as u64);
+    for (field, text) in fields {
+        let (kind, name) = match field {
+            // One is made of the other.
+            UploadField::FileName | UploadField::FileStem => (0, ""),
+            UploadField::Header(name) => (1, name.as_str()),
+            UploadField::Query(name) => (2, name.as_str()),
+        };
+        out.push(kind);
+        push_text(out, name.as_bytes());
+        push_text(out, text.as_bytes());
+    }
+}
+
+/// Takes them again; nothing has none.
+fn take_fields(input: &mut &[u8]) -> Result<Vec<(UploadField, String)>, String> {
+    if input.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = take_number(input)?;
+    let mut fields = Vec::new();
+    for _ in 0..count {
+        let (&kind, rest) = input.split_first().ok_or("a spooled upload ends too early")?;
+        *input = rest;
+        let name = take_text(input)?.to_owned();
+        let field = match kind {
+            0 => UploadField::FileName,
+            1 => UploadField::Header(name),
+            2 => UploadField::Query(name),
+            other => return Err(format!("a field of kind {other}; allowed: 0 to 2")),
+        };
+        fields.push((field, take_text(input)?.to_owned()));
+    }
+    Ok(fields)
 }
 
 /// Where uploads wait.
@@ -254,6 +318,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_came_with_an_upload_comes_back() {
+        let fields = [
+            (UploadField::FileName, "van-7.csv".to_owned()),
+            (UploadField::Header("x-device".to_owned()), "ä".to_owned()),
+            (UploadField::Query("trip".to_owned()), String::new()),
+        ];
+        let upload = Upload { bytes: b"bytes", fields: &fields, ..Upload::default() };
+        let mut bytes = SpooledUpload::head(&upload, Some(b"key"), 7);
+        bytes.extend_from_slice(upload.bytes);
+        let read = SpooledUpload::decode(&bytes).expect("it is one");
+        assert_eq!((bytes[0], read.bytes), (VERSION_OF_FIELDS, upload.bytes));
+        assert_eq!(read.fields().as_deref(), Ok(&fields[..]));
+        for end in 0..bytes.len() {
+            let _ = SpooledUpload::decode(&bytes[..end]);
+            let mut changed = bytes.clone();
+            changed[end] ^= 0xff;
+            let _ = SpooledUpload::decode(&changed).map(|read| read.fields());
+        }
+    }
+
+    #[test]
     fn uploads_come_back_and_no_cut_is_a_panic() {
         let upload = Upload {
             bytes: b"bytes",
@@ -267,6 +352,7 @@ mod tests {
         assert_eq!(read.key, Some(&b"key"[..]));
         assert_eq!((read.source, read.bytes), (upload.source, upload.bytes));
         assert_eq!((read.encoding, read.received_millis), (Encoding::Zstd, 1_700_000_000_000));
+        assert_eq!((bytes[0], read.fields()), (VERSION, Ok(Vec::new())));
         for end in 0..bytes.len() {
             let _ = SpooledUpload::decode(&bytes[..end]);
             let mut changed = bytes.clone();

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 
+use whered_feeds::UploadFields;
+
 /// How an upload's bytes are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
@@ -34,6 +36,8 @@ pub struct Upload<'a> {
     pub idempotency_key: Option<&'a str>,
     /// A stream that it comes from, and the position in that after it.
     pub source: Option<(&'a str, &'a [u8])>,
+    /// What else came with it, as far as the feed wants it ([`super::Feed::upload_fields`]).
+    pub fields: UploadFields<'a>,
 }
 
 impl Upload<'_> {

@@ -56,10 +56,10 @@ pub(crate) fn open(data_dir: &Path, setup: Setup) -> Arc<Engine> {
 /// m: points in `places-NAME`, rows with these columns in `positions-NAME`.
 pub(crate) fn positions_feed(name: &str, format: Format, columns: &[(&str, &str)]) -> FeedSource {
     let mut mapping = MappingSource::new(format);
-    mapping.member = "who".to_owned();
-    mapping.longitude = Some("x".to_owned());
-    mapping.latitude = Some("y".to_owned());
-    mapping.time = Some("at".to_owned());
+    mapping.member = "who".into();
+    mapping.longitude = Some("x".into());
+    mapping.latitude = Some("y".into());
+    mapping.time = Some("at".into());
     let column = |(name, rule): &(&str, &str)| ColumnSource {
         name: (*name).to_owned(),
         rule: Rule::parse(rule).expect("it is a rule"),

@@ -7,13 +7,13 @@ use crate::{FieldKind, Format, ItemsSource, Mapping, MappingSource};
 
 fn mapping() -> Mapping {
     let mut source = MappingSource::new(Format::Ndjson);
-    source.member = "object".to_owned();
-    source.longitude = Some("at.x".to_owned());
-    source.latitude = Some("at.y".to_owned());
-    source.time = Some("t".to_owned());
+    source.member = "object".into();
+    source.longitude = Some("at.x".into());
+    source.latitude = Some("at.y".into());
+    source.time = Some("t".into());
     source.fields = vec![
-        ("level".to_owned(), "level".to_owned(), FieldKind::Integer),
-        ("name".to_owned(), "names.0".to_owned(), FieldKind::Text),
+        ("level".to_owned(), "level".into(), FieldKind::Integer),
+        ("name".to_owned(), "names.0".into(), FieldKind::Text),
     ];
     source.items = Some(ItemsSource {
         each: "loot".to_owned(),
@@ -141,21 +141,24 @@ fn other_formats_are_refused_before_they_are_kept() {
     assert!(mapping().check(b"\n {\"object\"").is_ok());
     assert_eq!(
         check_error(&mapping(), b" [1]"),
-        "byte 1: '[' where each line is a JSON object; an array is not read"
+        "byte 1: '[' where each line is a JSON object; an array is read with format = \"json\""
     );
+    assert!(mapping().check(b"{\0\"\0").is_ok(), "UTF-16");
     assert_eq!(
-        check_error(&mapping(), b"{\0\"\0"),
-        "byte 0: the upload looks like UTF-16; only UTF-8 is read"
+        check_error(&mapping(), b"{\0\0\0"),
+        "byte 0: the upload looks like UTF-32; allowed: UTF-8, UTF-16, and encodings that the web \
+         knows"
     );
 }
 
 #[test]
 fn mappings_that_make_no_sense_say_so() {
     let mut source = MappingSource::new(Format::Ndjson);
-    source.member = "a..b".to_owned();
+    source.member = "a..b".into();
     assert_eq!(
         source.compile().unwrap_err().to_string(),
-        "path: \"a..b\"; allowed: a dotted path such as position.x"
+        "member: \"a..b\"; allowed: a dotted path such as position.x, with quotes around a name that has \
+         other signs, as '@id'"
     );
 }
 

@@ -154,7 +154,8 @@ impl Outline<'_> {
 
     fn mark(&mut self, path: &[String], item: Option<usize>, range: Range<usize>, kind: Kind) {
         let Some(depth) = item else {
-            let slot = self.paths.slots.iter().position(|slot| slot[..] == *path);
+            let mut slots = self.paths.slots.iter();
+            let slot = slots.position(|slot| slot.up == 0 && slot.names[..] == *path);
             self.sketch.marks.push(Mark { range, slot: slot.unwrap_or(SKIPPED), kind });
             return;
         };

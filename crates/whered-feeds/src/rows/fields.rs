@@ -60,6 +60,19 @@ impl<'u> RowReader<'u> {
         self.at
     }
 
+    /// Goes behind lines that begin with this byte.
+    pub(super) fn skip_lines_of(&mut self, comment: u8) {
+        loop {
+            let rest = self.upload.get(self.at..).unwrap_or_default();
+            let blank = rest.iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
+            if rest.get(blank) != Some(&comment) {
+                return;
+            }
+            let line = &rest[blank..];
+            self.at += blank + memchr(b'\n', line).map_or(line.len(), |end| end + 1);
+        }
+    }
+
     /// The next row that is not empty.
     #[inline]
     pub(super) fn next(&mut self) -> Result<Option<Row>, UploadError> {

@@ -7,18 +7,18 @@ use crate::{FieldKind, Format, Mapping, MappingSource};
 
 fn named(format: Format) -> Mapping {
     let mut source = MappingSource::new(format);
-    source.member = "object".to_owned();
-    source.longitude = Some("x".to_owned());
-    source.latitude = Some("y".to_owned());
-    source.time = Some("t".to_owned());
-    source.fields = vec![("name".to_owned(), "name".to_owned(), FieldKind::Text)];
+    source.member = "object".into();
+    source.longitude = Some("x".into());
+    source.latitude = Some("y".into());
+    source.time = Some("t".into());
+    source.fields = vec![("name".to_owned(), "name".into(), FieldKind::Text)];
     source.compile().unwrap()
 }
 
 fn numbered(format: Format) -> Mapping {
     let mut source = MappingSource::new(format);
-    source.member = "#1".to_owned();
-    source.fields = vec![("second".to_owned(), "#2".to_owned(), FieldKind::Text)];
+    source.member = "#1".into();
+    source.fields = vec![("second".to_owned(), "#2".into(), FieldKind::Text)];
     source.compile().unwrap()
 }
 
@@ -51,7 +51,7 @@ fn rows_that_are_wrong_are_rejected_alone() {
          26 reject: 2 columns where the header has 5\n\
          30 reject: longitude 'one' is not a number\n\
          40 reject: the row is not UTF-8\n\
-         50 reject: time '9e99' is not a time; allowed: seconds or milliseconds since 1970 or RFC 3339\n\
+         50 reject: time '9e99' is not in 1970 to 2199\n\
          63 reject: longitude 181 is not within -180 to 180 degrees\n\
          74 reject: member is missing\n\
          81 13 (1 2) [\u{e4}]\n"
@@ -114,13 +114,59 @@ fn a_header_without_the_columns_is_refused_at_once() {
 }
 
 #[test]
-fn names_and_numbers_do_not_mix() {
-    for path in ["name", "#0", "#x", "#5000"] {
+fn a_path_that_can_be_no_column_is_refused() {
+    for path in ["#0", "#5000", "", " ", "@x", "../x", "a/@x", "points.0", "points[0]", "."] {
         let mut source = MappingSource::new(Format::Csv);
-        source.member = "#1".to_owned();
-        source.time = Some(path.to_owned());
+        source.member = "#1".into();
+        source.time = Some(path.into());
         let error = source.compile().unwrap_err();
-        assert_eq!(error.key(), "columns", "{path}");
+        assert_eq!(error.key(), "time", "{path}");
+    }
+}
+
+fn row_source(format: Format, columns: &[&str]) -> MappingSource {
+    let mut source = MappingSource::new(format);
+    source.member = columns[0].into();
+    let others = columns[1..].iter().map(|c| ((*c).to_owned(), (*c).into(), FieldKind::Text));
+    source.fields = others.collect();
+    source
+}
+
+#[test]
+fn headers_are_found_in_any_case_with_units_quotes_and_blanks() {
+    let upload = "# Timestamp, Speed (km/h) ,\"@id\",MMSI\n1,2,3,4\n";
+    let columns = ["mmsi", "speed  (KM/H)", "'@id'", "# Timestamp", "#2"];
+    let mapping = row_source(Format::Csv, &columns).compile().unwrap();
+    assert_eq!(both(&mapping, upload.as_bytes()), "38 4 [2] [3] [1] [2]\n");
+    let twice = row_source(Format::Csv, &["id"]).compile().unwrap();
+    assert_eq!(
+        check_error(&twice, b"ID,Id\n1,2\n"),
+        "byte 0: the header has column 'id' as #1 and #2; allowed: one of these numbers"
+    );
+    let few = row_source(Format::Csv, &["a", "#3"]).compile().unwrap();
+    assert_eq!(check_error(&few, b"a,b\n1,2\n"), "byte 0: the header has 2 columns, no #3");
+}
+
+#[test]
+fn other_separators_lines_before_the_header_and_comments_are_read() {
+    let mut source = row_source(Format::Csv, &["id", "x"]);
+    source.rows.delimiter = Some(b';');
+    source.rows.skip_lines = 2;
+    source.rows.comment = Some(b'#');
+    let mapping = source.compile().unwrap();
+    let upload =
+        b"made by,\"a machine\nof 2024\r\n# units: deg\nid;x\n1;a,b\n\n#2;c\r\n3;\"d;e\"\n# end";
+    assert_eq!(both(&mapping, upload), "46 1 [a,b]\n59 3 [d;e]\n");
+    for cut in 0..upload.len() {
+        both(&mapping, &upload[..cut]);
+    }
+    let mut source = row_source(Format::Tsv, &["#1", "#3"]);
+    source.rows.delimiter = Some(b'|');
+    assert_eq!(both(&source.compile().unwrap(), b"a|\"|c\n"), "0 a [c]\n");
+    for delimiter in [b'"', b'\n', b'\r', 0xff, 0] {
+        let mut source = row_source(Format::Csv, &["id"]);
+        source.rows.delimiter = Some(delimiter);
+        assert_eq!(source.compile().unwrap_err().key(), "delimiter");
     }
 }
 

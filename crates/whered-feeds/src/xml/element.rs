@@ -12,6 +12,8 @@ use std::ops::Range;
 use quick_xml::XmlVersion;
 use quick_xml::events::attributes::Attributes;
 
+use super::namespaces::{ResolvedTag, Resolver};
+use super::path::are;
 use super::pull::{Pull, Stop, Tag, Token};
 use super::{DEPTH_MAX, XmlPaths};
 use crate::assemble::Texts;
@@ -46,8 +48,9 @@ impl Found {
             Span::Upload(range) => &bytes[range.clone()],
             Span::Decoded(range) => &self.decoded.as_bytes()[range.clone()],
         };
-        let slots = self.slots.iter().zip(base);
-        let slots = slots.map(|(own, base)| own.as_ref().map(text).or(*base)).collect();
+        // Behind the slots of paths, records share all.
+        let own = |slot: usize| self.slots.get(slot)?.as_ref().map(text);
+        let slots = base.iter().enumerate().map(|(slot, base)| own(slot).or(*base)).collect();
         let items = self.items.iter();
         let items = items.map(|(key, count)| (key.as_ref().map(text), count.as_ref().map(text)));
         Texts { slots, items: items.collect(), shape: None }
@@ -75,11 +78,14 @@ impl Open {
     }
 }
 
-struct ElementReader<'p, 'u> {
+struct ElementReader<'p, 'n, 'u> {
     paths: &'p XmlPaths,
+    resolver: &'p mut Resolver<'n, 'u>,
+    /// How many elements are open around the record.
+    depth: usize,
     bytes: &'u [u8],
     /// The open elements below the record, and their texts behind the record's own.
-    names: Vec<&'u str>,
+    names: Vec<ResolvedTag<'u>>,
     opens: Vec<Open>,
     /// How many names lead to the open item, and where it begins.
     item: Option<(usize, usize)>,
@@ -91,6 +97,8 @@ struct ElementReader<'p, 'u> {
 pub(super) fn read<'u>(
     pull: &mut Pull<'u>,
     paths: &XmlPaths,
+    resolver: &mut Resolver<'_, 'u>,
+    depth: usize,
     record: Tag<'u>,
     is_empty: bool,
 ) -> Result<Found, Stop> {
@@ -104,6 +112,8 @@ pub(super) fn read<'u>(
     };
     let mut reader = ElementReader {
         paths,
+        resolver,
+        depth,
         bytes: pull.bytes(),
         names: Vec::new(),
         opens: vec![Open::new()],
@@ -120,7 +130,7 @@ pub(super) fn read<'u>(
     Ok(reader.found)
 }
 
-impl<'u> ElementReader<'_, 'u> {
+impl<'u> ElementReader<'_, '_, 'u> {
     fn content(&mut self, pull: &mut Pull<'u>, record: Tag<'u>) -> Result<(), Stop> {
         loop {
             let token = match pull.next() {
@@ -157,7 +167,7 @@ impl<'u> ElementReader<'_, 'u> {
                 Token::Reference { name, .. } => {
                     self.fault(format!("the entity {} is not known", shown(name.as_bytes())));
                 }
-                Token::Declaration { .. } | Token::Other => {}
+                Token::Declaration | Token::Other => {}
                 Token::Eof => {
                     let message =
                         format!("the upload ends within {}", shown(record.name.as_bytes()));
@@ -180,9 +190,11 @@ impl<'u> ElementReader<'_, 'u> {
         if let Some(open) = self.opens.last_mut() {
             open.has_children = true;
         }
-        self.names.push(tag.name);
+        let depth = self.depth + 1 + self.names.len();
+        self.names.push(self.resolver.name(depth, tag));
         self.opens.push(Open::new());
-        let begins_item = self.paths.items.as_ref().is_some_and(|items| items.each == self.names);
+        let begins_item =
+            self.paths.items.as_ref().is_some_and(|items| are(&items.each, &self.names));
         if self.item.is_none() && begins_item {
             self.item = Some((self.names.len(), tag.start));
         }
@@ -195,7 +207,7 @@ impl<'u> ElementReader<'_, 'u> {
 
     /// An end tag; true if it is the record's.
     fn end(&mut self, name: &str, start: usize, end: usize, record: &str) -> bool {
-        let open = self.names.last().copied().unwrap_or(record);
+        let open = self.names.last().map_or(record, |open| open.written);
         if open == name {
             self.close(end);
             return self.opens.is_empty();
@@ -205,10 +217,11 @@ impl<'u> ElementReader<'_, 'u> {
             shown(name.as_bytes()),
             shown(open.as_bytes())
         ));
-        while self.names.last().is_some_and(|open| *open != name) && self.names.contains(&name) {
+        let is_open = self.names.iter().any(|open| open.written == name);
+        while is_open && self.names.last().is_some_and(|open| open.written != name) {
             self.close(end);
         }
-        if self.names.last() == Some(&name) {
+        if self.names.last().is_some_and(|open| open.written == name) {
             self.close(end);
             return false;
         }
@@ -227,14 +240,15 @@ impl<'u> ElementReader<'_, 'u> {
             let start = attribute.value.as_ptr() as usize - self.bytes.as_ptr() as usize;
             let range = start..start + attribute.value.len();
             let quote = self.bytes[start - 1];
-            let name = attribute.key.into_inner();
+            let written = attribute.key.into_inner();
+            let name = &*self.resolver.attribute(written);
             let is_plain = !attribute.value.bytes().any(|byte| byte == b'&' || byte < b' ');
             if is_plain || !self.is_wanted(Some(name)) {
-                self.assign(
-                    Some(name),
-                    &Span::Upload(range.clone()),
-                    Some((range, Kind::Attribute(quote))),
-                );
+                let span = Span::Upload(range.clone());
+                // What decides about paths is markup: it is the same in each record of a shape.
+                let is_markup = self.decides(written);
+                let mark = (!is_markup).then_some((range, Kind::Attribute(quote)));
+                self.assign(Some(name), &span, mark);
                 continue;
             }
             self.found.sketch.is_unusual = true;
@@ -325,6 +339,21 @@ impl<'u> ElementReader<'_, 'u> {
     fn is_wanted(&self, attribute: Option<&str>) -> bool {
         let is_slot = self.paths.slots.iter().any(|path| path.is(&self.names, attribute));
         is_slot || self.item_slot(attribute) != SKIPPED
+    }
+
+    /// Whether other values depend on this attribute of the innermost element.
+    fn decides(&self, attribute: &str) -> bool {
+        if !self.paths.namespaces.is_empty() && attribute.starts_with("xmlns") {
+            return true;
+        }
+        let mut slots = self.paths.slots.iter();
+        let of_items = self.paths.items.as_ref().zip(self.item);
+        slots.any(|path| path.depends_on(&self.names, attribute))
+            || of_items.is_some_and(|(items, (depth, _))| {
+                let names = self.names.get(depth..).unwrap_or_default();
+                let of_item = |path: &super::path::XmlPath| path.depends_on(names, attribute);
+                of_item(&items.key) || items.count.as_ref().is_some_and(of_item)
+            })
     }
 
     fn item_slot(&self, attribute: Option<&str>) -> usize {

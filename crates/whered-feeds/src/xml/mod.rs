@@ -1,7 +1,7 @@
 //! XML and GPX: an element for each record, with values in attributes, children and ancestors.
 //!
-//! For: documents of one root, of any depth up to [`DEPTH_MAX`]. Not for: namespaces (prefixes are
-//! compared as they are written), document types (refused), encodings other than UTF-8.
+//! For: documents of one root, of any depth up to [`DEPTH_MAX`]. Not for: document types (refused).
+//! Prefixes are compared as they are written, unless the mapping has namespaces.
 //!
 //! ```text
 //! walk.rs     the document around the records: which elements are open, where records begin
@@ -15,12 +15,15 @@
 //! that is missing); else the scan ends there.
 
 mod element;
+mod namespaces;
+mod path;
 mod pull;
 mod walk;
 
 use crate::error::{MappingError, UploadError, UploadErrorKind};
-use crate::mapping::path_help;
-use crate::source::{Format, MappingSource};
+use crate::source::MappingSource;
+use namespaces::Namespaces;
+use path::{Names, XmlPath, record_path, within};
 use pull::{Pull, Stop, Token};
 pub(crate) use walk::scan;
 
@@ -38,16 +41,9 @@ pub(crate) struct XmlPaths {
     items: Option<XmlItems>,
     /// Whether any slot is a value of an element around the record.
     has_outer: bool,
-}
-
-/// One value, seen from the record or from the item.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct XmlPath {
-    /// How many elements up; then at most one child.
-    up: usize,
-    children: Vec<String>,
-    /// Without one, the element's text.
-    attribute: Option<String>,
+    /// Whether any slot is one for each record.
+    has_parallel: bool,
+    namespaces: Namespaces,
 }
 
 #[derive(Clone, Debug)]
@@ -60,24 +56,27 @@ struct XmlItems {
 impl XmlPaths {
     pub(crate) fn compile(
         source: &MappingSource,
-        paths: &[String],
+        paths: &[(String, String)],
     ) -> Result<XmlPaths, MappingError> {
-        let records = source.record.split('|').map(record_path).collect::<Result<Vec<_>, _>>()?;
+        let namespaces = Namespaces::compile(&source.namespaces)?;
+        let names = Names { namespaces: &namespaces };
+        let records = source.record.split('|').map(|path| record_path("record", path, names));
+        let records = records.collect::<Result<Vec<_>, _>>()?;
         if records.len() > RECORD_PATH_MAX {
             let found = format!("{} paths", records.len());
             return Err(MappingError::new("record", found, format!("at most {RECORD_PATH_MAX}")));
         }
-        let slots = paths.iter().map(|path| XmlPath::parse("path", path));
+        let slots = paths.iter().map(|(key, path)| XmlPath::parse(key, path, names));
         let slots = slots.collect::<Result<Vec<_>, _>>()?;
         let items = match &source.items {
             None => None,
             Some(items) => {
-                let each = record_path(&items.each).map_err(|error| {
+                let each = record_path("items.each", &items.each, names).map_err(|error| {
                     MappingError::new("items.each", error.found(), "loot or loots/loot")
                 })?;
-                let key = within("items.key", &items.key)?;
+                let key = within("items.key", &items.key, names)?;
                 let count = items.count.as_deref();
-                let count = count.map(|path| within("items.count", path)).transpose()?;
+                let count = count.map(|path| within("items.count", path, names)).transpose()?;
                 if count.as_ref() == Some(&key) {
                     let found = format!("{:?}, as items.key", items.key);
                     return Err(MappingError::new("items.count", found, "a path of its own"));
@@ -86,69 +85,8 @@ impl XmlPaths {
             }
         };
         let has_outer = slots.iter().any(|slot| slot.up > 0);
-        Ok(XmlPaths { records, slots, items, has_outer })
-    }
-}
-
-/// Names from an element downwards, as `upload/sighting`.
-fn record_path(text: &str) -> Result<Vec<String>, MappingError> {
-    let text = text.trim();
-    let names: Vec<String> =
-        text.strip_prefix('/').unwrap_or(text).split('/').map(str::to_owned).collect();
-    if names.iter().all(|name| is_name(name)) && names.len() < DEPTH_MAX {
-        return Ok(names);
-    }
-    let allowed = "names from the root to a record's element, such as upload/sighting";
-    Err(MappingError::new("record", format!("{text:?}"), allowed))
-}
-
-/// A path within an item.
-fn within(key: &str, text: &str) -> Result<XmlPath, MappingError> {
-    let path = XmlPath::parse(key, text)?;
-    if path.up > 0 {
-        return Err(MappingError::new(
-            key,
-            format!("{text:?}"),
-            "a path within the element, without ..",
-        ));
-    }
-    Ok(path)
-}
-
-/// Whether it could be the name of an element or attribute: nothing that is markup or a path.
-fn is_name(text: &str) -> bool {
-    let is_markup = |byte: u8| byte <= b' ' || b"<>/\"'=@&|".contains(&byte);
-    !text.is_empty() && !text.bytes().any(is_markup) && text.bytes().any(|byte| byte != b'.')
-}
-
-impl XmlPath {
-    fn parse(key: &str, text: &str) -> Result<XmlPath, MappingError> {
-        let wrong = || Err(MappingError::new(key, format!("{text:?}"), path_help(Format::Xml)));
-        let mut path = XmlPath { up: 0, children: Vec::new(), attribute: None };
-        if text == "." {
-            return Ok(path);
-        }
-        for step in text.split('/') {
-            if path.attribute.is_some() {
-                return wrong();
-            }
-            match step.strip_prefix('@') {
-                Some(name) if is_name(name) => path.attribute = Some(name.to_owned()),
-                None if step == ".." && path.children.is_empty() => path.up += 1,
-                None if is_name(step) => path.children.push(step.to_owned()),
-                _ => return wrong(),
-            }
-        }
-        let is_own = path.attribute.is_none() && path.children.is_empty();
-        if path.up > 0 && (path.children.len() > 1 || is_own) {
-            return wrong();
-        }
-        Ok(path)
-    }
-
-    /// Whether it is this attribute, or the text, of the element that these names lead to.
-    fn is(&self, names: &[&str], attribute: Option<&str>) -> bool {
-        self.up == 0 && self.attribute.as_deref() == attribute && self.children == *names
+        let has_parallel = slots.iter().any(|slot| slot.is_parallel);
+        Ok(XmlPaths { records, slots, items, has_outer, has_parallel, namespaces })
     }
 }
 
@@ -166,8 +104,11 @@ fn check_head(paths: &XmlPaths, upload: &[u8], start: usize) -> Result<(), Uploa
     let mut pull = Pull::new(text, start);
     loop {
         match pull.next() {
-            Ok(Token::Start { tag, .. }) => return check_root(paths, tag.start, tag.name),
-            Ok(Token::Declaration { encoding }) => check_encoding(encoding.as_deref())?,
+            Ok(Token::Start { tag, .. }) => {
+                let name = paths.namespaces.resolver().name(0, tag).name;
+                return check_root(paths, tag.start, tag.name, &name);
+            }
+            Ok(Token::Declaration) => {}
             Ok(Token::Text { text, start }) if text.trim_ascii().is_empty() => _ = start,
             Ok(Token::Other) => {}
             Ok(Token::Eof) => {
@@ -191,24 +132,15 @@ fn not_xml(rest: &[u8], start: usize) -> UploadError {
     UploadError::new(UploadErrorKind::WrongFormat, start + blank, message)
 }
 
-fn check_root(paths: &XmlPaths, at: usize, name: &str) -> Result<(), UploadError> {
+fn check_root(paths: &XmlPaths, at: usize, written: &str, name: &str) -> Result<(), UploadError> {
     if paths.records.iter().any(|record| record[0] == name) {
         return Ok(());
     }
-    let found = crate::upload::shown(name.as_bytes());
-    let message = format!("the root is {found}; records are in '{}'", paths.records[0].join("/"));
+    let found = crate::upload::shown(written.as_bytes());
+    let of = if written == name { "" } else { " of another namespace" };
+    let message =
+        format!("the root is {found}{of}; records are in '{}'", paths.records[0].join("/"));
     Err(UploadError::new(UploadErrorKind::WrongFormat, at, message))
-}
-
-fn check_encoding(encoding: Option<&str>) -> Result<(), UploadError> {
-    match encoding {
-        Some(name) if !["utf-8", "utf8", "us-ascii"].contains(&&*name.to_ascii_lowercase()) => {
-            let found = crate::upload::shown(name.as_bytes());
-            let message = format!("encoding {found} is declared; only UTF-8 is read");
-            Err(UploadError::new(UploadErrorKind::Encoding, 0, message))
-        }
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

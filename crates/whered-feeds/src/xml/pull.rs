@@ -52,9 +52,7 @@ pub(super) enum Token<'u> {
         character: Option<char>,
         start: usize,
     },
-    Declaration {
-        encoding: Option<String>,
-    },
+    Declaration,
     /// Comments and processing instructions.
     Other,
     Eof,
@@ -144,10 +142,7 @@ impl<'u> Pull<'u> {
             Event::Text(text) => Token::Text { text: borrowed(&text.into_inner()), start },
             Event::CData(text) => Token::CData { text: borrowed(&text.into_inner()), start },
             Event::GeneralRef(reference) => reference_token(reference, start),
-            Event::Decl(declaration) => {
-                let encoding = declaration.encoding().and_then(Result::ok).map(Cow::into_owned);
-                Token::Declaration { encoding }
-            }
+            Event::Decl(_) => Token::Declaration,
             Event::DocType(_) => {
                 let message = "a document type; uploads may not have one";
                 return Err(UploadError::new(UploadErrorKind::Refused, start, message).into());

@@ -16,12 +16,13 @@
 
 use quick_xml::events::attributes::Attributes;
 
+use super::namespaces::Resolver;
 use super::pull::{Pull, Stop, Tag, Token};
-use super::{DEPTH_MAX, XmlPaths, check_encoding, check_root, element, not_xml};
+use super::{DEPTH_MAX, XmlPaths, check_root, element, not_xml};
 use crate::assemble::{Assembler, Texts, reject};
 use crate::error::{UploadError, UploadErrorKind};
 use crate::event::{Events, Totals};
-use crate::mapping::Mapping;
+use crate::mapping::Scan;
 use crate::shape::Shapes;
 use crate::upload::{RECORD_SIZE_MAX_BYTES, TEXT_SIZE_MAX_BYTES, shown};
 
@@ -33,14 +34,17 @@ struct Open<'u> {
     leads_to: u32,
     /// Values that records below may ask for, by slot.
     values: Vec<(usize, String)>,
+    /// How many records it has had so far.
+    record_count: usize,
     /// Slots of the parent that this element's text is for.
     wanted_by: Vec<usize>,
     text: String,
 }
 
 struct Walk<'s, 'u, E> {
-    mapping: &'s Mapping,
+    scan: &'s Scan<'s>,
     paths: &'s XmlPaths,
+    resolver: Resolver<'s, 'u>,
     pull: Pull<'u>,
     open: Vec<Open<'u>>,
     events: &'s mut E,
@@ -54,24 +58,24 @@ struct Walk<'s, 'u, E> {
     has_root: bool,
 }
 
-/// Reads all records; see [`Mapping::scan`].
+/// Reads all records; see [`crate::Mapping::scan`].
 pub(crate) fn scan<E: Events>(
-    mapping: &Mapping,
+    scan: &Scan<'_>,
     paths: &XmlPaths,
-    upload: &[u8],
-    start: usize,
     events: &mut E,
-    quick: bool,
 ) -> Result<Totals, UploadError> {
+    let upload = scan.text;
     let text = crate::upload::valid_text(upload, 0);
     let mut walk = Walk {
-        mapping,
+        scan,
         paths,
-        pull: Pull::new(text, start.min(text.len())),
+        resolver: paths.namespaces.resolver(),
+        pull: Pull::new(text, scan.start.min(text.len())),
         open: Vec::new(),
         events,
         totals: Totals::default(),
-        quick,
+        // What is another one for each record is no part of a shape.
+        quick: scan.quick && !paths.has_parallel,
         shapes: Shapes::new(),
         shapes_of: (0, 0),
         has_lost_tags: false,
@@ -118,8 +122,7 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
                     let message = format!("the entity {} is not known", shown(name.as_bytes()));
                     return Err(UploadError::new(UploadErrorKind::Malformed, start, message));
                 }
-                Token::Declaration { encoding } => check_encoding(encoding.as_deref())?,
-                Token::Other => {}
+                Token::Declaration | Token::Other => {}
                 Token::Eof => return self.eof(),
             }
         }
@@ -132,9 +135,9 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
             return;
         }
         let bytes = self.pull.bytes();
-        let base = base(&self.open, self.paths, self.mapping.roles.slot_count);
+        let base = base(&self.open, self.paths, self.scan.base);
         let mut texts = Texts::new(base.len());
-        let mut assembler = Assembler::new(self.mapping);
+        let mut assembler = Assembler::new(self.scan.mapping);
         let first = self.pull.at();
         let mut at = first;
         loop {
@@ -163,13 +166,16 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
                 return Err(UploadError::new(UploadErrorKind::Malformed, tag.start, message));
             }
             self.has_root = true;
-            check_root(self.paths, tag.start, tag.name)?;
         }
         let depth = self.open.len();
+        let tagged = self.resolver.name(depth, tag);
+        if depth == 0 {
+            check_root(self.paths, tag.start, tag.name, &tagged.name)?;
+        }
         let around = self.open.last().map_or(u32::MAX, |open| open.leads_to);
         let kinds = self.paths.records.iter().enumerate();
         let named = kinds.filter(|(kind, names)| {
-            around >> kind & 1 == 1 && names.get(depth).is_some_and(|name| name == tag.name)
+            around >> kind & 1 == 1 && names.get(depth).is_some_and(|name| *name == tagged.name)
         });
         let (mut leads_to, mut is_record) = (0, false);
         for (kind, names) in named {
@@ -183,14 +189,19 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
             let message = format!("elements deeper than {DEPTH_MAX}");
             return Err(UploadError::new(UploadErrorKind::Limit, tag.start, message));
         }
-        let wanted_by = self.take_outer_values(tag);
+        if leads_to != 0 && !self.paths.namespaces.is_empty() {
+            // Below it the same prefix may be another namespace's.
+            self.shapes = Shapes::new();
+        }
+        let wanted_by = self.take_outer_values(tag, &tagged.name);
         let values = if self.paths.has_outer && leads_to != 0 {
-            outer_attributes(self.paths, tag, &[])
+            outer_attributes(self.paths, &self.resolver, tag, &[])
         } else {
             Vec::new()
         };
         let (name, start, text) = (tag.name, tag.start, String::new());
-        self.open.push(Open { name, start, leads_to, values, wanted_by, text });
+        let record_count = 0;
+        self.open.push(Open { name, start, leads_to, values, record_count, wanted_by, text });
         if is_empty {
             self.close();
         }
@@ -199,31 +210,37 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
 
     /// What records want of a child of an element around them: its attributes are kept, and the
     /// slots that want its text are told.
-    fn take_outer_values(&mut self, tag: Tag<'u>) -> Vec<usize> {
+    fn take_outer_values(&mut self, tag: Tag<'u>, name: &str) -> Vec<usize> {
         let Some(parent) = self.open.last_mut().filter(|open| open.leads_to != 0) else {
             return Vec::new();
         };
         if !self.paths.has_outer {
             return Vec::new();
         }
-        let values = outer_attributes(self.paths, tag, &[tag.name]);
+        let values = outer_attributes(self.paths, &self.resolver, tag, &[name]);
         for (slot, value) in values {
-            if parent.values.iter().all(|(known, _)| *known != slot) {
+            let is_parallel = self.paths.slots[slot].is_parallel;
+            if is_parallel || parent.values.iter().all(|(known, _)| *known != slot) {
                 parent.values.push((slot, value));
             }
         }
         let slots = self.paths.slots.iter().enumerate();
         let wanted = slots.filter(|(slot, path)| {
-            path.up > 0
-                && path.attribute.is_none()
-                && path.children == [tag.name]
-                && parent.values.iter().all(|(known, _)| known != slot)
+            path.is_outer(&[name], None)
+                && (path.is_parallel || parent.values.iter().all(|(known, _)| known != slot))
         });
         wanted.map(|(slot, _)| slot).collect()
     }
 
     fn record(&mut self, tag: Tag<'u>, is_empty: bool) -> Result<(), UploadError> {
-        let found = match element::read(&mut self.pull, self.paths, tag, is_empty) {
+        let found = match element::read(
+            &mut self.pull,
+            self.paths,
+            &mut self.resolver,
+            self.open.len(),
+            tag,
+            is_empty,
+        ) {
             Ok(found) => found,
             Err(Stop::End(error)) => return Err(error),
             Err(Stop::Broken { start, resume }) => return self.broken_tag(start, resume),
@@ -235,15 +252,26 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
         let too_long = || format!("a record of more than {RECORD_SIZE_MAX_BYTES} bytes");
         let fault = found.fault.clone().or_else(|| (size > RECORD_SIZE_MAX_BYTES).then(too_long));
         if let Some(reason) = fault {
+            self.open.iter_mut().for_each(|open| open.record_count += 1);
             self.has_lost_tags = true;
             reject(tag.start, &reason, &mut self.totals, self.events);
             return Ok(());
         }
         let bytes = self.pull.bytes();
-        let base = base(&self.open, self.paths, self.mapping.roles.slot_count);
+        let base = base(&self.open, self.paths, self.scan.base);
+        if let Some(reason) = missing_parallel(&self.open, self.paths, &base) {
+            reject(tag.start, &reason, &mut self.totals, self.events);
+            self.open.iter_mut().for_each(|open| open.record_count += 1);
+            return Ok(());
+        }
         let texts = found.texts(bytes, &base);
-        let mut assembler = Assembler::new(self.mapping);
+        let mut assembler = Assembler::new(self.scan.mapping);
         assembler.hand_out(tag.start, &texts, &mut self.totals, self.events);
+        if self.paths.has_parallel {
+            drop(texts);
+            self.open.iter_mut().for_each(|open| open.record_count += 1);
+            return Ok(());
+        }
         if self.quick
             && let Some(parent) = self.open.last()
         {
@@ -294,9 +322,11 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
             let rest = &bytes[at + 1..];
             let closing = rest.strip_prefix(b"/").and_then(|rest| rest.strip_prefix(around));
             closing.is_some_and(ends)
-                || self
-                    .record_names()
-                    .any(|name| rest.strip_prefix(name.as_bytes()).is_some_and(ends))
+                || self.record_names().any(|name| match self.paths.namespaces.is_empty() {
+                    true => rest.strip_prefix(name.as_bytes()).is_some_and(ends),
+                    // Its prefix may be any.
+                    false => has_local_name(rest, name),
+                })
         };
         let tags = memchr::memchr_iter(b'<', &bytes[from..]).map(|place| from + place);
         let at = tags.into_iter().find(is_sound).unwrap_or(bytes.len());
@@ -362,30 +392,60 @@ impl<'u, E: Events> Walk<'_, 'u, E> {
     }
 }
 
-/// The slots' values from elements around a record.
-fn base<'a>(open: &'a [Open<'_>], paths: &XmlPaths, slot_count: usize) -> Vec<Option<&'a [u8]>> {
-    let mut base = vec![None; slot_count];
+/// Whether a tag that begins so has the local name of this one.
+fn has_local_name(tag: &[u8], name: &str) -> bool {
+    let is_end = |byte: &u8| matches!(byte, b' '..=b'/' | b'>' | b'\t' | b'\n' | b'\r');
+    let end = tag.iter().take(TEXT_SIZE_MAX_BYTES).position(is_end).unwrap_or(0);
+    let written = tag[..end].rsplit(|byte| *byte == b':').next().unwrap_or_default();
+    written == name.rsplit(':').next().unwrap_or(name).as_bytes()
+}
+
+/// The slots' values from elements around a record, and those that all records share.
+fn base<'a>(
+    open: &'a [Open<'_>],
+    paths: &XmlPaths,
+    shared: &[Option<&'a [u8]>],
+) -> Vec<Option<&'a [u8]>> {
+    let mut base = shared.to_vec();
     if !paths.has_outer {
         return base;
     }
     for (slot, path) in paths.slots.iter().enumerate().filter(|(_, path)| path.up > 0) {
-        let element = open.len().checked_sub(path.up).map(|place| &open[place]);
-        let mut values = element.iter().flat_map(|open| &open.values);
-        base[slot] = values.find(|(known, _)| *known == slot).map(|(_, value)| value.as_bytes());
+        let element = open.len().checked_sub(path.up).map(|index| &open[index]);
+        let values = element.iter().flat_map(|open| &open.values);
+        let index = element.filter(|_| path.is_parallel).map_or(0, |open| open.record_count);
+        let value = values.filter(|(known, _)| *known == slot).nth(index);
+        base[slot] = value.map(|(_, value)| value.as_bytes());
     }
     base
 }
 
+/// Why a record that has fewer parallel values before it than records is refused.
+fn missing_parallel(open: &[Open<'_>], paths: &XmlPaths, base: &[Option<&[u8]>]) -> Option<String> {
+    if !paths.has_parallel {
+        return None;
+    }
+    let mut slots = paths.slots.iter().enumerate().filter(|(_, path)| path.is_parallel);
+    let (_, path) = slots.find(|(slot, path)| {
+        let element = open.len().checked_sub(path.up).map(|index| &open[index]);
+        base[*slot].is_none()
+            && element.is_some_and(|open| open.values.iter().any(|(known, _)| known == slot))
+    })?;
+    Some(format!("there are fewer {} before it than records", shown(path.children[0].as_bytes())))
+}
+
 /// The attributes of an element around records, or of a child of one, that records want.
-fn outer_attributes(paths: &XmlPaths, tag: Tag<'_>, children: &[&str]) -> Vec<(usize, String)> {
+fn outer_attributes<'u>(
+    paths: &XmlPaths,
+    resolver: &Resolver<'_, 'u>,
+    tag: Tag<'u>,
+    children: &[&str],
+) -> Vec<(usize, String)> {
     let mut values = Vec::new();
     for attribute in Attributes::new(tag.inside, tag.name.len()).flatten() {
-        let name = attribute.key.into_inner();
+        let name = resolver.attribute(attribute.key.into_inner());
         for (slot, path) in paths.slots.iter().enumerate() {
-            let is_it = path.up > 0
-                && path.attribute.as_deref() == Some(name)
-                && path.children == *children;
-            if is_it
+            if path.is_outer(children, Some(&name))
                 && let Ok(value) = attribute.normalized_value(quick_xml::XmlVersion::Implicit1_0)
             {
                 values.push((slot, value.into_owned()));

@@ -3,24 +3,24 @@
 use proptest::prelude::*;
 
 use crate::testing::{both, check_error};
-use crate::{FieldKind, Format, ItemsSource, Mapping, MappingSource, Zone};
+use crate::{FieldKind, Format, ItemsSource, Mapping, MappingSource, ValueSource, Zone};
 
 fn source() -> MappingSource {
     let mut source = MappingSource::new(Format::Xml);
     source.record = "upload/sighting".to_owned();
-    source.member = "@object".to_owned();
-    source.longitude = Some("@x".to_owned());
-    source.latitude = Some("@y".to_owned());
-    source.time = Some("@t".to_owned());
+    source.member = "@object".into();
+    source.longitude = Some("@x".into());
+    source.latitude = Some("@y".into());
+    source.time = Some("@t".into());
     source
 }
 
 fn mapping() -> Mapping {
     let mut source = source();
     source.fields = vec![
-        ("level".to_owned(), "@level".to_owned(), FieldKind::Integer),
-        ("name".to_owned(), "info/name|@name".to_owned(), FieldKind::Text),
-        ("client".to_owned(), "../@client".to_owned(), FieldKind::Text),
+        ("level".to_owned(), "@level".into(), FieldKind::Integer),
+        ("name".to_owned(), "info/name|@name".into(), FieldKind::Text),
+        ("client".to_owned(), "../@client".into(), FieldKind::Text),
     ];
     source.items = Some(ItemsSource {
         each: "loot".to_owned(),
@@ -176,11 +176,11 @@ fn what_is_no_such_document_is_refused_before_it_is_kept() {
         (&b"{\"object\":7}"[..], "byte 0: '{' where XML begins with '<'"),
         (b"<gpx/>", "byte 0: the root is 'gpx'; records are in 'upload/sighting'"),
         (
-            b"<?xml version='1.0' encoding='ISO-8859-1'?><upload/>",
-            "byte 0: encoding 'ISO-8859-1' is declared; only UTF-8 is read",
+            b"<?xml version='1.0' encoding='EBCDIC'?><upload/>",
+            "byte 0: encoding 'EBCDIC' is declared; allowed: UTF-8, UTF-16, and encodings that the \
+             web knows",
         ),
-        (b"\xff\xfe<\0u\0", "byte 0: the upload looks like UTF-16; only UTF-8 is read"),
-        (b"<\0u\0", "byte 0: the upload looks like UTF-16; only UTF-8 is read"),
+        (b"<\0x\0/\0>\0", "byte 0: the root is 'x'; records are in 'upload/sighting'"),
         (b"", "byte 0: the upload is empty"),
         (b"<!-- nothing -->", "byte 0: no element in its beginning"),
         (b"<upload <", "byte 0: the root's tag does not end"),
@@ -241,10 +241,10 @@ fn points_of_gpx_need_no_paths() {
 fn coordinates_of_a_map_become_places() {
     let mut source = MappingSource::new(Format::Xml);
     source.record = "upload/sighting".to_owned();
-    source.member = "@object".to_owned();
-    source.zone = Some("../@map".to_owned());
-    source.x = Some("@x".to_owned());
-    source.y = Some("@y".to_owned());
+    source.member = "@object".into();
+    source.zone = Some("../@map".into());
+    source.x = Some("@x".into());
+    source.y = Some("@y".into());
     let zone = |name: &str, west_degrees: f64| Zone {
         name: name.to_owned(),
         x: (0.0, 100.0),
@@ -279,7 +279,7 @@ fn mappings_that_make_no_sense_say_so() {
     };
     let paths = "a path such as @attribute, child, child/@attribute, ../@attribute or .";
     for path in ["@", "a//b", "@a/b", "a/..", "..", "../a/b", "a b", "@a|"] {
-        let text = error(&|source| source.member = path.to_owned());
+        let text = error(&|source| source.member = path.into());
         assert!(text.ends_with(&format!("allowed: {paths}")), "{path}: {text}");
     }
     assert!(error(&|source| source.record = "a//b".to_owned()).starts_with("record: "));
@@ -288,9 +288,134 @@ fn mappings_that_make_no_sense_say_so() {
         "longitude: no latitude; allowed: both or neither"
     );
     assert_eq!(
-        error(&|source| source.zone = Some("@map".to_owned())),
+        error(&|source| source.zone = Some("@map".into())),
         "zone: longitude and latitude as well; allowed: longitude and latitude, or zone, x and y"
     );
+}
+
+fn named(record: &str, member: &str, others: &[&str]) -> MappingSource {
+    let mut source = MappingSource::new(Format::Xml);
+    source.record = record.to_owned();
+    source.member = member.into();
+    let fields = others.iter().map(|path| ((*path).to_owned(), (*path).into(), FieldKind::Text));
+    source.fields = fields.collect();
+    source
+}
+
+/// Without the offsets.
+fn rest(found: &str) -> Vec<&str> {
+    found.lines().map(|line| line.split_once(' ').expect("an offset").1).collect()
+}
+
+#[test]
+fn names_are_found_by_namespace_whatever_their_prefix() {
+    let mut source = named("s:Siri/s:Vehicle", "s:Ref", &["s:Line/@code", "g:pos", "../@day"]);
+    source.namespaces =
+        vec![("s".to_owned(), "urn:siri".to_owned()), ("g".to_owned(), "urn:gml".to_owned())];
+    let mapping = source.clone().compile().unwrap();
+    let vehicle = |p: &str, g: &str, n: usize| {
+        format!(
+            "<{p}Vehicle><{p}Ref>v{n}</{p}Ref><{p}Line code='{n}'/><{g}pos>{n} 2</{g}pos></{p}Vehicle>"
+        )
+    };
+    let body = |p: &str, g: &str| (0..5).map(|n| vehicle(p, g, n)).collect::<String>();
+    let expected: Vec<String> = (0..5).map(|n| format!("v{n} [{n}] [{n} 2] [d]")).collect();
+    for (head, p, g, tail) in [
+        ("<Siri xmlns='urn:siri' xmlns:gml='urn:gml' day='d'>", "", "gml:", "</Siri>"),
+        ("<ns2:Siri xmlns:ns2='urn:siri' xmlns='urn:gml' day='d'>", "ns2:", "", "</ns2:Siri>"),
+        ("<s:Siri xmlns:s='urn:siri' xmlns:g='urn:gml' day='d'>", "s:", "g:", "</s:Siri>"),
+    ] {
+        let upload = format!("{head}{}{tail}", body(p, g));
+        assert_eq!(rest(&both(&mapping, upload.as_bytes())), expected, "{head}");
+        assert!(mapping.check(upload.as_bytes()).is_ok());
+        for cut in 0..upload.len() {
+            both(&mapping, &upload.as_bytes()[..cut]);
+        }
+    }
+    // The same prefix is another namespace in a part, and in a record.
+    let upload = format!(
+        "<s:Siri xmlns:s='urn:siri' xmlns:g='urn:gml'>{}<s:Vehicle><s:Ref>a</s:Ref><g:pos \
+         xmlns:g='urn:other'>9</g:pos></s:Vehicle><s:Vehicle xmlns:s='urn:x'><s:Ref>b</s:Ref>\
+         </s:Vehicle>{}</s:Siri>",
+        body("s:", "g:"),
+        body("s:", "g:")
+    );
+    let found = both(&mapping, upload.as_bytes());
+    assert_eq!((found.lines().count(), rest(&found)[5]), (11, "a [-] [-] [-]"));
+    assert_eq!(
+        check_error(&mapping, b"<s:Siri xmlns:s='urn:other'/>"),
+        "byte 0: the root is 's:Siri' of another namespace; records are in 's:Siri/s:Vehicle'"
+    );
+    source.member = "x:Ref".into();
+    assert_eq!(
+        source.clone().compile().unwrap_err().to_string(),
+        "member: the prefix \"x\"; allowed: a prefix of 'namespaces': s, g"
+    );
+    let mut source = named("Siri/Vehicle", "Ref", &[]);
+    source.namespaces = vec![("default".to_owned(), "urn:siri".to_owned())];
+    let mapping = source.compile().unwrap();
+    let upload =
+        "<a:Siri xmlns:a='urn:siri'><a:Vehicle><Ref>no</Ref><a:Ref>v</a:Ref></a:Vehicle></a:Siri>";
+    assert_eq!(rest(&both(&mapping, upload.as_bytes())), ["v"]);
+}
+
+#[test]
+fn a_child_is_chosen_by_an_attribute_in_any_order() {
+    let paths = ["tag[@k='name']/@v", "tag[@k=\"a/b\"]", "tag[@k='shop']/@v"];
+    let mapping = named("osm/node", "@id", &paths).compile().unwrap();
+    let upload = "<osm><node id='1'><tag k='name' v='A'/><tag k='shop' v='x'/></node>\
+                  <node id='2'><tag k='shop' v='y'/><tag k='name' v='B'/></node>\
+                  <node id='3'><tag k='name' v='C'/><tag k='shop' v='z'/></node>\
+                  <node id='4'><tag k='a/b'>t</tag><tag v='w' k='shop'/></node><node id='5'/></osm>";
+    assert_eq!(
+        rest(&both(&mapping, upload.as_bytes())),
+        ["1 [A] [-] [x]", "2 [B] [-] [y]", "3 [C] [-] [z]", "4 [-] [t] [w]", "5 [-] [-] [-]"]
+    );
+}
+
+#[test]
+fn the_nth_child_of_the_element_around_is_that_of_the_nth_record() {
+    let mut source = named("kml/Track/coord", "../name", &["../when[n]"]);
+    source.longitude = Some(ValueSource { number: Some(1), ..ValueSource::from(".") });
+    source.latitude = Some(ValueSource { number: Some(2), ..ValueSource::from(".") });
+    let mapping = source.compile().unwrap();
+    let grouped = "<kml><Track><name>a</name><when>1</when><when>2</when><coord>8 50 1</coord>\
+                   <coord>9 51 1</coord></Track><Track><name>b</name><when>3</when>\
+                   <coord>8 50</coord><coord>8.5 50</coord></Track>\
+                   <Track><name>c</name><coord>7 50 0</coord></Track></kml>";
+    let expected = [
+        "a (8 50) [1]",
+        "a (9 51) [2]",
+        "b (8 50) [3]",
+        "reject: there are fewer 'when' before it than records",
+        "c (7 50) [-]",
+    ];
+    assert_eq!(rest(&both(&mapping, grouped.as_bytes())), expected);
+    let mixed = "<kml><Track><name>a</name><when>1</when><coord>8 50 1</coord><when>2</when>\
+                 <coord>9 51 1</coord></Track></kml>";
+    assert_eq!(rest(&both(&mapping, mixed.as_bytes())), expected[..2]);
+}
+
+#[test]
+fn uploads_in_other_encodings_are_the_same_records() {
+    let mapping = named("u/s", "@m", &["c"]).compile().unwrap();
+    let text = "<u><s m='Gr\u{f6}\u{df}e'><c>\u{e9}</c></s><s m='b'><c>\u{20ac}</c></s></u>";
+    let expected = ["Gr\u{f6}\u{df}e [\u{e9}]", "b [\u{20ac}]"];
+    let wide: Vec<u8> =
+        format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert_eq!(rest(&both(&mapping, &wide)), expected);
+    let mut narrow = b"<?xml version='1.0' encoding='windows-1252'?>".to_vec();
+    narrow.extend(text.chars().map(|letter| match letter {
+        '\u{20ac}' => 0x80,
+        letter => u8::try_from(u32::from(letter)).unwrap(),
+    }));
+    assert_eq!(rest(&both(&mapping, &narrow)), expected);
+    for upload in [&wide, &narrow] {
+        for cut in 0..upload.len() {
+            both(&mapping, &upload[..cut]);
+            let _ = mapping.check(&upload[..cut]);
+        }
+    }
 }
 
 fn value() -> impl Strategy<Value = String> {

@@ -10,15 +10,18 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use whered_engine::feeds::formats::{FieldKind, Format, ItemsSource, Mapping, MappingSource, Zone};
+use whered_engine::feeds::formats::{
+    FieldKind, Format, ItemsSource, Mapping, MappingSource, RowsSource, ValueSource, Zone,
+};
 use whered_engine::feeds::{FeedInput, FeedLimits, FeedSource, HotOptions, SetTarget};
 use whered_engine::ip::ShrinkLimit;
 use whered_engine::store::SyncPolicy;
 
 use super::error::ConfigError;
 use super::feed_tables;
+use super::feed_values::{FIELD, read_table, read_value};
 use super::named::Names;
-use super::section::{Keys, Section, SpannedValue, defined, resolve_path};
+use super::section::{Entry, Keys, Section, SpannedValue, defined, resolve_path};
 use super::storage::read_sync;
 use crate::feeds::{FeedConfig, SinkConfig, StreamConfig};
 
@@ -37,6 +40,12 @@ const FEED: Keys = Keys {
         "time",
         "fields",
         "items",
+        "encoding",
+        "namespaces",
+        "delimiter",
+        "skip_lines",
+        "comment",
+        "decimal_comma",
         "into",
         "consolidate",
         "token",
@@ -58,8 +67,6 @@ const FEED: Keys = Keys {
 };
 const FEEDS: Keys =
     Keys { title: "[feeds]", allowed: &["memory_budget", "turn_millis", "sync"], later: &[] };
-const FIELD: Keys =
-    Keys { title: "a field of 'fields' of [[feed]]", allowed: &["path", "type"], later: &[] };
 const ITEMS: Keys =
     Keys { title: "items of [[feed]]", allowed: &["each", "key", "count"], later: &[] };
 const INTO: Keys = Keys {
@@ -102,6 +109,7 @@ const IDLE_SECONDS: RangeInclusive<u64> = 0..=366 * 24 * 3600;
 const MEMORY_BYTES: RangeInclusive<u64> = 0..=1 << 44;
 const TURN_MILLIS: RangeInclusive<u64> = 0..=3_600_000;
 const FIELDS_MAX: usize = 64;
+const SKIP_LINES: RangeInclusive<u64> = 0..=100_000;
 /// What records have beside the fields of their mapping.
 const BUILT_IN: [&str; 8] =
     ["member", "longitude", "latitude", "time", "item", "count", "position", "day"];
@@ -238,8 +246,24 @@ fn read_prefixes(
         let allowed = "netset, plain, ipset, nft, nft-json, csv, json (for a set)";
         section.refuse(&format.span, "format", &format!("is '{}'", format.value), allowed)
     })?;
-    let of_records =
-        ["record", "member", "longitude", "latitude", "map", "x", "y", "time", "fields", "items"];
+    let of_records = [
+        "record",
+        "member",
+        "longitude",
+        "latitude",
+        "map",
+        "x",
+        "y",
+        "time",
+        "fields",
+        "items",
+        "encoding",
+        "namespaces",
+        "delimiter",
+        "skip_lines",
+        "comment",
+        "decimal_comma",
+    ];
     let others = ["consolidate", "table", "zone", "sink"];
     if let Some(key) = of_records.into_iter().chain(others).find(|key| section.has(key)) {
         let message = format!(
@@ -323,6 +347,9 @@ fn read_records(
         tables.push(table);
     }
     source.tables = tables;
+    // Only points and merged positions end where the web's maps end.
+    let to_the_poles = !source.wants_places();
+    source.input = FeedInput::Records(mapping.to_the_poles(to_the_poles));
     if source.collection.is_none() && source.tables.is_empty() {
         let message = "[[feed]] keeps nothing; allowed: into = { collection = \"...\" }, \
                        into = { table = \"...\" }, into = { set = \"...\" }, [[feed.table]]";
@@ -343,22 +370,29 @@ fn read_mapping(section: &Section<'_>) -> Result<Mapping, ConfigError> {
         let allowed = format!("{names}, and formats of prefix lists with into = {{ set = ... }}");
         section.refuse(&format.span, "format", &format!("is '{}'", format.value), &allowed)
     })?;
-    let text = |key: &str| -> Result<Option<String>, ConfigError> {
-        Ok(section.filled_text(key)?.map(|found| found.value.to_owned()))
-    };
+    let value = |key: &str| read_value(section, key);
+    let record = section.filled_text("record")?.map_or("", |record| record.value);
     let source = MappingSource {
         format: known,
-        record: text("record")?.unwrap_or_default(),
-        member: text("member")?.unwrap_or_default(),
-        longitude: text("longitude")?,
-        latitude: text("latitude")?,
-        zone: text("map")?,
-        x: text("x")?,
-        y: text("y")?,
+        record: record.to_owned(),
+        member: value("member")?.unwrap_or_else(|| "".into()),
+        longitude: value("longitude")?,
+        latitude: value("latitude")?,
+        zone: value("map")?,
+        x: value("x")?,
+        y: value("y")?,
         zones: read_zones(section)?,
-        time: text("time")?,
+        time: value("time")?,
         fields: read_fields(section)?,
         items: read_items(section)?,
+        encoding: section.filled_text("encoding")?.map(|name| name.value.to_owned()),
+        namespaces: read_namespaces(section)?,
+        rows: RowsSource {
+            delimiter: read_character(section, "delimiter")?,
+            skip_lines: section.integer("skip_lines", SKIP_LINES)?.map_or(0, |n| n.value as usize),
+            comment: read_character(section, "comment")?,
+        },
+        decimal_comma: section.flag("decimal_comma")?.unwrap_or(false),
     };
     source.compile().map_err(|error| {
         let key = if error.key() == "zone" { "map" } else { error.key() };
@@ -368,7 +402,35 @@ fn read_mapping(section: &Section<'_>) -> Result<Mapping, ConfigError> {
     })
 }
 
-fn read_fields(section: &Section<'_>) -> Result<Vec<(String, String, FieldKind)>, ConfigError> {
+/// One ASCII character.
+fn read_character(section: &Section<'_>, key: &str) -> Result<Option<u8>, ConfigError> {
+    let Some(text) = section.text(key)? else { return Ok(None) };
+    match text.value.as_bytes() {
+        [byte] if byte.is_ascii() => Ok(Some(*byte)),
+        _ => {
+            let found = format!("is '{}'", text.value);
+            let allowed = "one ASCII character, such as \";\" or \"\\t\"";
+            Err(section.refuse(&text.span, key, &found, allowed))
+        }
+    }
+}
+
+fn read_namespaces(section: &Section<'_>) -> Result<Vec<(String, String)>, ConfigError> {
+    let example = "a table such as { kml = \"http://www.opengis.net/kml/2.2\" }";
+    let entries = section.entries("namespaces", example)?.unwrap_or_default();
+    let read = |entry: &Entry<'_>| match entry.text() {
+        Some(name) => Ok((entry.name.value.to_owned(), name.value.to_owned())),
+        None => {
+            let found = format!("has {} for '{}'", entry.kind(), entry.name.value);
+            Err(section.refuse(&entry.name.span, "namespaces", &found, example))
+        }
+    };
+    entries.iter().map(read).collect()
+}
+
+type FieldSource = (String, ValueSource, FieldKind);
+
+fn read_fields(section: &Section<'_>) -> Result<Vec<FieldSource>, ConfigError> {
     let example = "a table such as { level = { path = \"@level\", type = \"integer\" }, name = \
                    \"@name\" }";
     let Some(entries) = section.entries("fields", example)? else { return Ok(Vec::new()) };
@@ -386,11 +448,8 @@ fn read_fields(section: &Section<'_>) -> Result<Vec<(String, String, FieldKind)>
             return Err(section.refuse(&entry.name.span, "fields", &found, allowed));
         }
         let (path, kind) = match (entry.text(), entry.table(section.document, &FIELD)?) {
-            (Some(path), _) => (path.value.to_owned(), FieldKind::Text),
-            (None, Some(field)) => {
-                let path = field.required_text("path")?.value.to_owned();
-                (path, read_kind(&field)?)
-            }
+            (Some(path), _) => (path.value.into(), FieldKind::Text),
+            (None, Some(field)) => (read_table(&field)?, read_kind(&field)?),
             (None, None) => {
                 let found = format!("has {} for '{}'", entry.kind(), entry.name.value);
                 let allowed = "a path such as \"@level\", or { path = ..., type = ... }";

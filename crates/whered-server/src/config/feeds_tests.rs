@@ -122,8 +122,8 @@ fn a_feed_needs_a_name_a_format_and_somewhere_to_go() {
     );
     refuses(
         "[[feed]]\nname = 'a'\nformat = 'yaml'\n",
-        "3:10: 'format' in [[feed]] is 'yaml'; allowed: xml, ndjson, csv, tsv, gpx, and formats of \
-         prefix lists with into = { set = ... }",
+        "3:10: 'format' in [[feed]] is 'yaml'; allowed: xml, ndjson, csv, tsv, gpx, json, geojson, \
+         and formats of prefix lists with into = { set = ... }",
     );
     refuses(
         SMALL,
@@ -226,4 +226,110 @@ fn spools_sync_first_unless_the_section_of_feeds_says_otherwise() {
     let expected =
         "edge.toml:2:8: 'sync' in [feeds] is 'sometimes'; allowed: always, everysec, off";
     assert_eq!(error, expected);
+}
+
+/// A feed of a format with these lines, of which the first is the fifth of the file.
+fn feed(format: &str, lines: &str) -> String {
+    format!("[[feed]]\nname = 'a'\nformat = '{format}'\ninto = {{ table = 't' }}\n{lines}\n")
+}
+
+#[test]
+fn values_are_paths_or_tables_that_say_where_they_come_from() {
+    let text = feed(
+        "csv",
+        r#"member = { join = ["fleet", { header = "X-Device" }, { file = "stem", default = "f" }], with = ":" }
+longitude = { path = "place", number = 2 }
+latitude = { path = "place", number = 1 }
+time = { join = ["day", "clock"], with = " ", format = "%d.%m.%Y %H:%M", zone = "Europe/Berlin", twice_shown = "later" }
+fields = { seen = { query = "seen", type = "time", unit = "ms" }, kind = { constant = "car" } }
+delimiter = ";"
+skip_lines = 3
+comment = "\#"
+decimal_comma = true
+encoding = "windows-1252""#,
+    )
+    .replace("\\#", "#");
+    let config = Config::from_toml(&text, Path::new("edge.toml")).unwrap();
+    let FeedInput::Records(mapping) = &config.feeds[0].source.input else { panic!("records") };
+    let names: Vec<_> = mapping.fields().map(|(name, _)| name).collect();
+    assert_eq!(names, ["kind", "seen"].iter().rev().copied().collect::<Vec<_>>());
+    assert_eq!(mapping.upload_fields().count(), 3);
+}
+
+#[test]
+fn a_path_that_can_match_nothing_is_refused_with_its_line() {
+    let path =
+        |format: &str, path: &str| feed(format, &format!("record = ''\nmember = \"{path}\""));
+    for (format, wrong) in [
+        ("ndjson", "@id"),
+        ("ndjson", "a/b"),
+        ("ndjson", "../id"),
+        ("json", "a..b"),
+        ("csv", "points.0"),
+        ("csv", "points[0]"),
+        ("csv", "../@id"),
+        ("tsv", "#0"),
+        ("gpx", "@a/b"),
+        ("gpx", "#1"),
+    ] {
+        let text = path(format, wrong).replace("record = ''\n", "");
+        let error = Config::from_toml(&text, Path::new("edge.toml")).expect_err(wrong).to_string();
+        assert!(
+            error.starts_with("edge.toml:5:10: 'member' in [[feed]]: ")
+                && error.contains("; allowed: "),
+            "{format}: {error}"
+        );
+    }
+}
+
+#[test]
+fn a_value_with_a_mistake_is_refused_with_its_line() {
+    for (lines, expected) in [
+        (
+            "member = {}",
+            "5:10: a value of [[feed]] has nothing that says where it comes from; allowed: one of path, constant, file, header, query, join",
+        ),
+        (
+            "member = { path = 'a', query = 'b' }",
+            "5:10: a value of [[feed]] has path and query; allowed: one of path, constant, file, header, query, join",
+        ),
+        (
+            "member = { path = 'a', with = ':' }",
+            "5:31: 'with' in a value of [[feed]] is there without a join; allowed: it next to join",
+        ),
+        (
+            "member = { file = 'suffix' }",
+            "5:19: 'file' in a value of [[feed]] is 'suffix'; allowed: name, or stem for the name without its ending",
+        ),
+        (
+            "member = 'a'\ntime = { path = 't', unit = 'min' }",
+            "6:29: 'unit' in a value of [[feed]] is 'min'; allowed: s, ms, us, ns",
+        ),
+        (
+            "member = 'a'\ntime = { path = 't', format = '%d.%m.%Y' }",
+            "6:8: 'time' in [[feed]]: the format \"%d.%m.%Y\", which has no offset; allowed: a zone next to it, or %z or %s in it",
+        ),
+        (
+            "member = 'a'\ntime = { path = 't', zone = 'Mars' }",
+            "6:8: 'time' in [[feed]]: the zone \"Mars\"; allowed: a name of the IANA database such as Europe/Berlin, UTC, or an offset such as +02:00",
+        ),
+        (
+            "member = 'a'\nencoding = 'utf-7'",
+            "6:12: 'encoding' in [[feed]]: \"utf-7\"; allowed: a name that the web knows, such as utf-16, iso-8859-1 or windows-1252",
+        ),
+        (
+            "member = 'a'\ndelimiter = ';'",
+            "6:13: 'delimiter' in [[feed]]: in a feed of ndjson; allowed: it in a feed of csv or tsv",
+        ),
+        (
+            "member = 'a'\nnamespaces = { k = 'urn:k' }",
+            "6:14: 'namespaces' in [[feed]]: in a feed of ndjson; allowed: them in a feed of xml or gpx",
+        ),
+        (
+            "member = 'a'\nfields = { n = { path = 'n', zone = 'UTC' } }",
+            "6:10: 'fields.n' in [[feed]]: format, zone, unit or twice_shown of no time; allowed: these with type = \"time\"",
+        ),
+    ] {
+        refuses(&feed("ndjson", lines), expected);
+    }
 }

@@ -15,6 +15,7 @@
 mod checks;
 mod error;
 mod feed_tables;
+mod feed_values;
 mod feeds;
 mod listeners;
 mod maps;

@@ -352,6 +352,27 @@ impl<'a> Section<'a> {
         Ok(Some(entries))
     }
 
+    /// A key with its value, of whatever type.
+    pub(super) fn entry(&self, key: &str) -> Option<Entry<'a>> {
+        let (name, value) = self.table.get_key_value(key)?;
+        let name = SpannedValue { value: name.get_ref().as_ref(), span: name.span() };
+        Some(Entry { name, value })
+    }
+
+    /// The elements of an array, of whatever type; each has the text "element" for a name.
+    pub(super) fn elements(
+        &self,
+        key: &str,
+        what: &str,
+    ) -> Result<Option<Vec<Entry<'a>>>, ConfigError> {
+        let Some(array) = self.typed(key, what, DeValue::as_array)? else { return Ok(None) };
+        let elements = array.value.iter().map(|value| Entry {
+            name: SpannedValue { value: "element", span: value.span() },
+            value,
+        });
+        Ok(Some(elements.collect()))
+    }
+
     /// Whether the table has a key.
     pub(super) fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)

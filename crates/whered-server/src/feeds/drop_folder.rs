@@ -36,6 +36,7 @@ use whered_engine::sync;
 
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use whered_engine::feeds::formats::UploadField;
 use whered_engine::feeds::{Encoding, Feed, PushError, Upload};
 
 use super::open_files;
@@ -348,10 +349,12 @@ impl Work {
             return Ok(FileOutcome::Gone);
         }
         let key = key_of(path, look, &bytes);
+        let fields = fields_of(&self.feed, path);
         let upload = Upload {
             bytes: &bytes,
             encoding: encoding_of(&bytes),
             idempotency_key: Some(&key),
+            fields: &fields,
             ..Upload::default()
         };
         let pushed = match self.feed.push(upload) {
@@ -442,6 +445,16 @@ fn key_of(path: &Path, look: Look, bytes: &[u8]) -> String {
     bytes.hash(&mut hasher);
     let (seconds, nanoseconds) = look.modified;
     format!("drop-{:016x}-{}-{seconds}.{nanoseconds:09}", hasher.finish(), look.size_bytes)
+}
+
+/// The file's name, if records want it.
+fn fields_of(feed: &Feed, path: &Path) -> Vec<(UploadField, String)> {
+    let mut wanted = feed.upload_fields();
+    if !wanted.any(|field| matches!(field, UploadField::FileName | UploadField::FileStem)) {
+        return Vec::new();
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    vec![(UploadField::FileName, name)]
 }
 
 fn encoding_of(bytes: &[u8]) -> Encoding {

@@ -32,6 +32,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
+use whered_engine::feeds::formats::{UploadField, UploadFields};
 use whered_engine::feeds::{Encoding, Feed, PushError, Pushed, Upload, UploadStatus};
 use whered_engine::{Durability, Engine};
 
@@ -152,8 +153,8 @@ async fn take(
     parts: &Parts,
     body: &mut axum::body::Body,
 ) -> Result<Response, HttpError> {
-    Parameters::read(&parts.uri, &[])?;
     let (name, target) = found(state, name)?;
+    let fields = read_fields(&target.feed, parts)?;
     let encoding = read_encoding(&parts.headers)?;
     let key = read_key(&parts.headers)?;
     // What is packed is looked at as a whole.
@@ -172,11 +173,12 @@ async fn take(
     let pushed = if takes_long {
         let feed = Arc::clone(&target.feed);
         let key = key.map(str::to_owned);
-        let pushing =
-            tokio::task::spawn_blocking(move || spool(&feed, &upload, encoding, key.as_deref()));
+        let pushing = tokio::task::spawn_blocking(move || {
+            spool(&feed, &upload, encoding, key.as_deref(), &fields)
+        });
         pushing.await.map_err(|_| HttpError::internal())?
     } else {
-        spool(&target.feed, &upload, encoding, key)
+        spool(&target.feed, &upload, encoding, key, &fields)
     };
     let pushed = pushed.map_err(|error| refused(&error))?;
     wait(target, &pushed).await?;
@@ -198,11 +200,82 @@ fn spool(
     upload: &body::Upload,
     encoding: Encoding,
     idempotency_key: Option<&str>,
+    fields: UploadFields<'_>,
 ) -> Result<Pushed, PushError> {
     let pieces = upload.pieces();
     let (bytes, more) =
         pieces.split_first().map_or((&[][..], &[][..]), |(first, more)| (*first, more));
-    feed.push(Upload { bytes, more, encoding, idempotency_key, source: None })
+    feed.push(Upload { bytes, more, encoding, idempotency_key, source: None, fields })
+}
+
+/// The texts that the feed's records want of a request beside its body.
+fn read_fields(feed: &Feed, parts: &Parts) -> Result<Vec<(UploadField, String)>, HttpError> {
+    let wanted: Vec<&UploadField> = feed.upload_fields().collect();
+    let queries = wanted.iter().filter_map(|field| match field {
+        UploadField::Query(name) => Some(name.as_str()),
+        _ => None,
+    });
+    let parameters = Parameters::read_among(&parts.uri, &[], &queries.collect::<Vec<_>>())?;
+    let mut fields: Vec<(UploadField, String)> = Vec::new();
+    for field in wanted {
+        let (field, text) = match field {
+            UploadField::FileName | UploadField::FileStem => {
+                (UploadField::FileName, file_name(&parts.headers)?)
+            }
+            UploadField::Header(name) => (field.clone(), header_text(&parts.headers, name)?),
+            UploadField::Query(name) => (field.clone(), parameters.text(name).map(str::to_owned)),
+        };
+        if let Some(text) = text
+            && fields.iter().all(|(known, _)| *known != field)
+        {
+            fields.push((field, text));
+        }
+    }
+    Ok(fields)
+}
+
+/// The text of a header that may be there once.
+fn header_text(headers: &HeaderMap, name: &str) -> Result<Option<String>, HttpError> {
+    let mut values = headers.get_all(name).iter();
+    let (value, other) = (values.next(), values.next());
+    let wrong = |what: &str| {
+        HttpError::bad_request(
+            "header",
+            format!("the header '{name}' {what}; allowed: UTF-8, once"),
+        )
+    };
+    if other.is_some() {
+        return Err(wrong("comes twice"));
+    }
+    let Some(value) = value else { return Ok(None) };
+    let text = std::str::from_utf8(value.as_bytes()).map_err(|_| wrong("is not UTF-8"))?;
+    Ok(Some(text.trim().to_owned()))
+}
+
+/// The file's name that `Content-Disposition` has, as RFC 6266 writes it, without folders.
+fn file_name(headers: &HeaderMap) -> Result<Option<String>, HttpError> {
+    let Some(text) = header_text(headers, "content-disposition")? else { return Ok(None) };
+    let parameters = || text.split(';').skip(1).filter_map(|part| part.split_once('='));
+    let find = |name: &str| {
+        let mut found = parameters().filter(|(key, _)| key.trim().eq_ignore_ascii_case(name));
+        found.next().map(|(_, value)| value.trim())
+    };
+    let name = match find("filename*") {
+        Some(encoded) => {
+            let bytes = encoded.get(7..).filter(|_| {
+                encoded.get(..7).is_some_and(|head| head.eq_ignore_ascii_case("utf-8''"))
+            });
+            let bytes = bytes.and_then(|bytes| unescaped(bytes).ok());
+            let name = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+            Some(name.ok_or_else(|| {
+                let message = "'filename*' is not UTF-8''name with escapes such as %20";
+                HttpError::bad_request("Content-Disposition", message)
+            })?)
+        }
+        None => find("filename").map(|name| name.trim_matches('"').to_owned()),
+    };
+    let base = name.map(|name| name.rsplit(['/', '\\']).next().unwrap_or_default().to_owned());
+    Ok(base.filter(|name| !name.is_empty()))
 }
 
 fn found(state: &HttpState, name: Name) -> Result<(String, &UploadTarget), HttpError> {

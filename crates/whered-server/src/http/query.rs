@@ -19,6 +19,18 @@ impl Parameters {
     /// # Errors
     /// Bad percent-encoding, an unknown parameter or a repeated one: 400.
     pub(crate) fn read(uri: &Uri, allowed: &[&'static str]) -> Result<Parameters, HttpError> {
+        Parameters::read_among(uri, allowed, &[])
+    }
+
+    /// Like [`read`](Parameters::read), with names of the configuration.
+    ///
+    /// # Errors
+    /// As [`read`](Parameters::read).
+    pub(crate) fn read_among(
+        uri: &Uri,
+        allowed: &[&'static str],
+        configured: &[&str],
+    ) -> Result<Parameters, HttpError> {
         let raw = uri.query().unwrap_or_default();
         if let Some(offset) = wrong_escape(raw) {
             let message = format!("byte {offset} of the query: a lone '%'; allowed: %41");
@@ -33,8 +45,10 @@ impl Parameters {
                 let message = "the query is not UTF-8 when its escapes are resolved";
                 return Err(HttpError::bad_request("query", message));
             }
-            let Some(known) = allowed.iter().find(|known| *known == name) else {
-                let list = allowed.join(", ");
+            let known = allowed.iter().find(|known| *known == name).copied();
+            let known = known.or_else(|| configured.contains(&name.as_str()).then_some("query"));
+            let Some(known) = known else {
+                let list = [allowed, configured].concat().join(", ");
                 return Err(HttpError::bad_request(
                     "query",
                     format!("unknown parameter '{name}'; allowed: {list}"),

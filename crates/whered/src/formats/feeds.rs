@@ -6,9 +6,9 @@ use super::{Entry, Job};
 pub(super) const JOB: Job = Job {
     name: "feeds",
     title: "Uploads to feeds",
-    command: "whered ingest FILE --feed FEED",
+    command: "whered ingest FEED FILE",
     about: "The feed's configuration names the format and says where a record's parts are. \
-            More: [feeds](feeds.md).",
+            More: [feeds](feeds.md), [feeds of public formats](feeds-shapes.md).",
     entries: &[
         Entry {
             name: "xml",
@@ -24,9 +24,9 @@ pub(super) const JOB: Job = Job {
         },
         Entry {
             name: "csv",
-            what: "rows with commas and quotes (RFC 4180)",
+            what: "rows with quotes (RFC 4180) and commas, or any other separator",
             example: &["van,lon,lat", "a,8.68,50.11"],
-            refused: "",
+            refused: "rows of another width than the header's",
         },
         Entry {
             name: "tsv",
@@ -41,6 +41,22 @@ pub(super) const JOB: Job = Job {
                 "<gpx xmlns=\"http://www.topografix.com/GPX/1/1\"><wpt lat=\"50.11\" lon=\"8.68\"><name>a</name></wpt></gpx>",
             ],
             refused: "",
+        },
+        Entry {
+            name: "json",
+            what: "documents: an array of objects or arrays, one below a path, or a single object",
+            example: &[
+                "{\"now\":1710057600,\"aircraft\":[{\"hex\":\"3c6444\",\"lon\":8.68,\"lat\":50.11}]}",
+            ],
+            refused: "objects whose keys are members",
+        },
+        Entry {
+            name: "geojson",
+            what: "the points of a FeatureCollection (RFC 7946), or features one after the other",
+            example: &[
+                "{\"type\":\"FeatureCollection\",\"features\":[{\"type\":\"Feature\",\"id\":\"a\",\"properties\":{},\"geometry\":{\"type\":\"Point\",\"coordinates\":[8.68,50.11]}}]}",
+            ],
+            refused: "features without a point",
         },
     ],
 };
