@@ -174,7 +174,8 @@ impl Changes {
                     record.set(path, value.clone())?;
                 }
                 Some((_, Change::Unset(path))) => {
-                    if record.as_mut().and_then(|record| record.remove(path)).is_some() {
+                    let removed = record.as_mut().and_then(|record| record.remove(path));
+                    if removed.is_some() {
                         hits.of_networks.insert(*number as usize);
                     }
                 }
