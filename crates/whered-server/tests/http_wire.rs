@@ -473,11 +473,24 @@ fn packets_are_matched_and_rulesets_described() {
         (r#"{"dport":65536}"#, 400, "'dport' is 65536; allowed: a number from 0 to 65535"),
         (r#"{"flags":"syn,x"}"#, 400, "'flags' has 'x'"),
         (r#"{"src":"::1","dst":"1.1.1.1","proto":6}"#, 400, "of different families"),
+        (r#"{"with":7}"#, 400, "'with' is 7; allowed: an object of details"),
+        (r#"{"with":{"ttl":"x"}}"#, 400, "'with' has 'ttl': \"x\"; allowed: a detail"),
+        (r#"{"with":{"TTL":1}}"#, 400, "'with' has 'TTL'"),
     ] {
         let reply = post(&server, "/v1/rules/edge/match", body);
         let found = reply.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(reply.status == status && found.contains(message), "{body}: {found}");
     }
+    // Details that are not given are unknown.
+    let rules = "chain input policy drop {\n    with ttl 9-64 accept\n}\n";
+    server.engine().set_rules("near", None, rules).unwrap();
+    let packet = |with: &str| {
+        let body = format!(r#"{{"src":"10.0.0.1","dst":"192.0.2.1","proto":6{with}}}"#);
+        post(&server, "/v1/rules/near/match", &body).json()["verdict"].clone()
+    };
+    assert_eq!(packet(""), json!("maybe"));
+    assert_eq!(packet(r#","with":{"ttl":64,"packet-type":"unicast"}"#), json!("accept"));
+    assert_eq!(packet(r#","with":{"ttl":"3"}"#), json!("drop"));
     // A wrong packet of a batch costs its own answer only.
     let reply = post(&server, "/v1/rules/edge/match", &format!("[{{\"src\":1}},{web},7]")).json();
     let message = "packet 0: 'src' is 1; allowed: an IP address";

@@ -90,6 +90,49 @@ fn packets_are_matched_explained_and_wrong_words_refused() {
 const EDGE: &str = "chain input policy drop {\n    proto tcp dport 80 accept\n    log\n}\n";
 
 #[test]
+fn details_are_given_with_a_packet_and_unknown_otherwise() {
+    let door = Door::with(EngineOptions::default(), |_| {});
+    let mut client = door.client();
+    let mut ask = |words: &[&str]| client.ask(words);
+    let rules =
+        "chain input policy accept {\n    with ttl 0-9 with source-mac 00:16:3e:00:00:01 drop\n}\n";
+    assert_eq!(ask(&["RULES.SET", "near", "OWN", rules]), ":1\r\n");
+    let web = ["SRC", "10.1.2.3", "DST", "192.0.2.1", "PROTO", "tcp"];
+    let mac = ["WITH", "source-mac=00:16:3e:00:00:01"];
+    let mut verdict = |with: &[&str]| {
+        let words = [&["RULES.MATCH", "near"][..], &web, with].concat();
+        ask(&words).split("\r\n").nth(2).unwrap_or_default().to_owned()
+    };
+    assert_eq!(verdict(&[]), "maybe");
+    assert_eq!(verdict(&["WITH", "ttl=64"]), "accept");
+    assert_eq!(verdict(&["WITH", "ttl=5"]), "maybe");
+    assert_eq!(verdict(&[&["with", "ttl=5"][..], &mac].concat()), "drop");
+    let many = [
+        &["RULES.MMATCH", "near"][..],
+        &web,
+        &["WITH", "ttl=5"],
+        &mac,
+        &web,
+        &["WITH", "ttl=9x"],
+        &web,
+    ]
+    .concat();
+    let replies = ask(&many);
+    assert!(replies.starts_with("*3\r\n*3\r\n$4\r\ndrop"), "{replies}");
+    assert!(
+        replies.contains("-ERR 'ttl=9x' is not a detail and its value, as ttl=64\r\n"),
+        "{replies}"
+    );
+    assert!(replies.contains("$5\r\nmaybe"), "{replies}");
+    let why = ask(&[&["RULES.EXPLAIN", "near"][..], &web, &["WITH", "ttl=10"]].concat());
+    assert!(why.contains("accept by the policy"), "{why}");
+    assert_eq!(
+        ask(&[&["RULES.MATCH", "near"][..], &web, &["WITH"]].concat()),
+        "-ERR syntax error\r\n"
+    );
+}
+
+#[test]
 fn rules_are_set_changed_counted_and_removed_by_command() {
     let door = Door::with(EngineOptions::default(), |_| {});
     let mut client = door.client();

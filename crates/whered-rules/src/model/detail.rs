@@ -106,6 +106,14 @@ impl Detail {
         COLUMNS.contains(&name.as_str()).then(|| Detail::named(&name)).flatten()
     }
 
+    /// A detail and its value, as people write them: `ttl=64`.
+    pub fn of_pair(pair: &str) -> Option<(Detail, u64)> {
+        let (name, value) = pair.split_once('=')?;
+        let detail = Detail::named(name)?;
+        let value = detail.parse(value)?;
+        Some((detail, value))
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.0

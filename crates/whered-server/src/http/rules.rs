@@ -9,7 +9,8 @@
 //! ```
 //!
 //! `proto` is a name or a number, `icmp` is `"TYPE/CODE"`, `flags` are names with commas; what is
-//! not said is 0, no interface, untracked. Rules are set and changed by RESP: HTTP changes no data.
+//! not said is 0, no interface, untracked. `with` is an object of details, such as `{"ttl": 64}`:
+//! those that are not said are unknown. Rules are set and changed by RESP: HTTP changes no data.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 use whered_engine::rules::live::Decision;
-use whered_engine::rules::{Counters, Packet, State as Connection, names};
+use whered_engine::rules::{Counters, Detail, Packet, State as Connection, names};
 use whered_engine::{Edition, Generation, NamedRuleset};
 
 use super::error::HttpError;
@@ -90,8 +91,8 @@ pub(crate) async fn find(
         Value::Array(list) => {
             let read: Vec<_> = list.iter().map(read_packet).collect();
             let good = || read.iter().filter_map(|one| one.as_ref().ok());
-            let packets: Vec<_> = good().map(|(packet, _)| *packet).collect();
-            let lengths: Vec<_> = good().map(|(_, bytes)| *bytes).collect();
+            let packets: Vec<_> = good().map(GivenPacket::packet).collect();
+            let lengths: Vec<_> = good().map(|given| given.bytes).collect();
             let decisions = edition.find_batch(&packets, &lengths, sets);
             let mut decisions = decisions.iter().map(|decision| shown(&edition, decision));
             // A wrong packet costs its own answer only.
@@ -104,8 +105,8 @@ pub(crate) async fn find(
             read.iter().enumerate().map(answer).collect()
         }
         one => {
-            let (packet, bytes) = read_packet(one).map_err(wrong)?;
-            shown(&edition, &edition.find(&packet, bytes, sets))
+            let given = read_packet(one).map_err(wrong)?;
+            shown(&edition, &edition.find(&given.packet(), given.bytes, sets))
         }
     };
     Ok(json_response(answer.to_string().into_bytes()))
@@ -139,12 +140,26 @@ fn shown(edition: &Edition, decision: &Decision) -> Value {
     })
 }
 
-/// A packet and its length.
-fn read_packet(value: &Value) -> Result<(Packet<'_>, u64), String> {
+/// A packet as a request gives it.
+struct GivenPacket<'a> {
+    /// Without its details.
+    fields: Packet<'a>,
+    details: Vec<(Detail, u64)>,
+    /// What counters add.
+    bytes: u64,
+}
+
+impl GivenPacket<'_> {
+    fn packet(&self) -> Packet<'_> {
+        Packet { details: &self.details, ..self.fields }
+    }
+}
+
+fn read_packet(value: &Value) -> Result<GivenPacket<'_>, String> {
     let Value::Object(members) = value else {
         return Err("it is no object with src, dst and proto".to_owned());
     };
-    let (mut packet, mut bytes) = (Packet::default(), 0);
+    let (mut packet, mut bytes, mut details) = (Packet::default(), 0, Vec::new());
     let mut has = [false; 3];
     for (key, value) in members {
         match key.as_str() {
@@ -167,9 +182,10 @@ fn read_packet(value: &Value) -> Result<(Packet<'_>, u64), String> {
             "dscp" => packet.dscp = number(key, value, 63)? as u8,
             "mark" => packet.mark = number(key, value, u32::MAX.into())? as u32,
             "length" => bytes = number(key, value, u32::MAX.into())?,
+            "with" => details = details_of(value)?,
             other => {
                 let allowed = "src, dst, proto, sport, dport, icmp, flags, state, in, out, dscp, \
-                               mark, length";
+                               mark, length, with";
                 return Err(format!("unknown member '{other}'; allowed: {allowed}"));
             }
         }
@@ -180,7 +196,26 @@ fn read_packet(value: &Value) -> Result<(Packet<'_>, u64), String> {
     if packet.source.is_ipv4() != packet.destination.is_ipv4() {
         return Err("src and dst are of different families".to_owned());
     }
-    Ok((packet, bytes))
+    Ok(GivenPacket { fields: packet, details, bytes })
+}
+
+/// `{"ttl": 64, "source-mac": "00:16:3e:00:00:01"}`.
+fn details_of(value: &Value) -> Result<Vec<(Detail, u64)>, String> {
+    let Value::Object(members) = value else {
+        return Err(format!("'with' is {value}; allowed: an object of details"));
+    };
+    let read = |(name, value): (&String, &Value)| {
+        let detail = Detail::named(name);
+        let number = detail.as_ref().and_then(|detail| match value {
+            Value::String(text) => detail.parse(text),
+            other => other.as_u64(),
+        });
+        detail.zip(number).ok_or_else(|| {
+            let allowed = "a detail by name with a number or one of its words";
+            format!("'with' has '{name}': {value}; allowed: {allowed}")
+        })
+    };
+    members.iter().map(read).collect()
 }
 
 fn word<'a>(key: &str, value: &'a Value) -> Result<&'a str, String> {

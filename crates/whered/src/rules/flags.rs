@@ -274,10 +274,6 @@ fn parse_flags(text: &str) -> Result<u8, String> {
 }
 
 fn parse_detail(text: &str) -> Result<(Detail, u64), String> {
-    let parsed = text.split_once('=').and_then(|(name, value)| {
-        let detail = Detail::named(name)?;
-        let value = detail.parse(value)?;
-        Some((detail, value))
-    });
+    let parsed = Detail::of_pair(text);
     parsed.ok_or_else(|| "allowed: a name and its value, such as ttl=64".to_owned())
 }

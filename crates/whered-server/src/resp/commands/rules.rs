@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! SRC a DST a PROTO p [SPORT n] [DPORT n] [ICMP type/code] [FLAGS syn,ack] [STATE s]
-//!     [IN interface] [OUT interface] [DSCP n] [MARK n] [LENGTH bytes]
+//!     [IN interface] [OUT interface] [DSCP n] [MARK n] [LENGTH bytes] [WITH detail=value ...]
 //! ```
 //!
 //! In `RULES.MMATCH` each `SRC` begins the next packet.
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use whered_engine::ip::HostBitsFinder;
 use whered_engine::rules::live::Decision;
-use whered_engine::rules::{At, Format, Packet, State, names, text};
+use whered_engine::rules::{At, Detail, Format, Packet, State, names, text};
 use whered_engine::{Edition, NamedRuleset, Ticket};
 
 use super::cidr::remark;
@@ -42,7 +42,8 @@ const RULES: Command = Command {
     when_full: WhenFull::Runs,
     in_transaction: InTransaction::Queued,
     syntax: "ruleset SRC address DST address PROTO protocol [SPORT n] [DPORT n] [ICMP type/code] \
-             [FLAGS names] [STATE state] [IN interface] [OUT interface] [DSCP n] [MARK n] [LENGTH bytes]",
+             [FLAGS names] [STATE state] [IN interface] [OUT interface] [DSCP n] [MARK n] [LENGTH bytes] \
+             [WITH detail=value ...]",
     summary: "",
     cost: "O(1), nearly whatever the number of rules",
     since: "0.1.0",
@@ -208,24 +209,23 @@ fn finish(reply: &mut Reply, ticket: Ticket) -> Outcome {
 
 fn find(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let edition = named(session, args)?.edition();
-    let (packet, bytes, rest) = read_packet(args.skip(2))?;
+    let (given, rest) = read_packet(args.skip(2))?;
     if rest.len() > 0 {
         return Err(SYNTAX_ERROR);
     }
-    let decision = edition.find(&packet, bytes, session.engine().prefix_sets());
+    let decision = edition.find(&given.packet(), given.bytes, session.engine().prefix_sets());
     write_decision(&edition, &decision, reply);
     Ok(Effect::Unchanged)
 }
 
 fn find_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let edition = named(session, args)?.edition();
-    let (mut packets, mut lengths, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut given, mut failures) = (Vec::new(), Vec::new());
     let mut rest = args.skip(2);
     while rest.len() > 0 {
         match read_packet(rest) {
-            Ok((packet, bytes, later)) => {
-                packets.push(packet);
-                lengths.push(bytes);
+            Ok((packet, later)) => {
+                given.push(packet);
                 failures.push(None);
                 rest = later;
             }
@@ -235,6 +235,8 @@ fn find_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcom
             }
         }
     }
+    let packets: Vec<Packet<'_>> = given.iter().map(GivenPacket::packet).collect();
+    let lengths: Vec<u64> = given.iter().map(|packet| packet.bytes).collect();
     let decisions = edition.find_batch(&packets, &lengths, session.engine().prefix_sets());
     let mut decisions = decisions.iter();
     reply.array(failures.len());
@@ -275,11 +277,11 @@ fn write_decision(edition: &Edition, decision: &Decision, reply: &mut Reply) {
 
 fn explain(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let ruleset = named(session, args)?;
-    let (packet, _, rest) = read_packet(args.skip(2))?;
+    let (given, rest) = read_packet(args.skip(2))?;
     if rest.len() > 0 {
         return Err(SYNTAX_ERROR);
     }
-    let reasons = ruleset.edition().explain(&packet, session.engine().prefix_sets());
+    let reasons = ruleset.edition().explain(&given.packet(), session.engine().prefix_sets());
     reply.verbatim(reasons.as_bytes());
     Ok(Effect::Unchanged)
 }
@@ -413,9 +415,24 @@ fn utf8(text: &[u8]) -> Result<&str, Failure> {
     std::str::from_utf8(text).map_err(|_| Failure::text("ERR the rules are no text in UTF-8"))
 }
 
-/// A packet with its length, and the words from the next `SRC` on.
-fn read_packet<'a>(words: Args<'a>) -> Result<(Packet<'a>, u64, Args<'a>), Failure> {
-    let (mut packet, mut bytes) = (Packet::default(), 0);
+/// A packet as the words of a command give it.
+struct GivenPacket<'a> {
+    /// Without its details.
+    fields: Packet<'a>,
+    details: Vec<(Detail, u64)>,
+    /// What counters add.
+    bytes: u64,
+}
+
+impl GivenPacket<'_> {
+    fn packet(&self) -> Packet<'_> {
+        Packet { details: &self.details, ..self.fields }
+    }
+}
+
+/// A packet, and the words from the next `SRC` on.
+fn read_packet<'a>(words: Args<'a>) -> Result<(GivenPacket<'a>, Args<'a>), Failure> {
+    let (mut packet, mut bytes, mut details) = (Packet::default(), 0, Vec::new());
     let (mut has_source, mut has_destination, mut has_protocol) = (false, false, false);
     let mut at = 0;
     while at < words.len() {
@@ -449,6 +466,10 @@ fn read_packet<'a>(words: Args<'a>) -> Result<(Packet<'a>, u64, Args<'a>), Failu
             }
             b"mark" => packet.mark = number(value, "a number from 0 to 4294967295")?,
             b"length" => bytes = u64::from(number::<u32>(value, "a number of bytes")?),
+            b"with" => {
+                let pair = Detail::of_pair(name(value)?);
+                details.push(pair.ok_or_else(|| not(value, "a detail and its value, as ttl=64"))?);
+            }
             _ => return Err(SYNTAX_ERROR),
         }
         at += 2;
@@ -459,7 +480,7 @@ fn read_packet<'a>(words: Args<'a>) -> Result<(Packet<'a>, u64, Args<'a>), Failu
     if packet.source.is_ipv4() != packet.destination.is_ipv4() {
         return Err(Failure::text("ERR SRC and DST are of different families"));
     }
-    Ok((packet, bytes, words.skip(at)))
+    Ok((GivenPacket { fields: packet, details, bytes }, words.skip(at)))
 }
 
 fn not(value: &[u8], allowed: &str) -> Failure {
