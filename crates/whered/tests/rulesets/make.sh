@@ -2,7 +2,8 @@
 # Makes the samples beside this file: what firewalls load into the kernel, as it lists them.
 #
 # ufw and firewalld are run themselves (Debian: ufw, firewalld, dbus); the rules of Docker, kube-proxy,
-# libvirt, fail2ban and OpenWrt are loaded as their sources write them. Everything happens in network
+# libvirt, fail2ban and OpenWrt are loaded as their sources write them; so are
+# proxies, fragments and extension headers, which no firewall has all of. Everything happens in network
 # and mount namespaces of its own; needs root, iptables, nftables and python3.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -59,4 +60,7 @@ inside "$firewalld; listed; kill \$daemon \$bus" firewalld.json
 inside "$firewalld; $rich; listed; kill \$daemon \$bus" firewalld-rich.json
 
 for rules in *.restore; do inside "iptables-restore < $here/$rules; iptables-save | saved" "${rules%.restore}.v4"; done
+for rules in *.restore6; do
+    inside "ip6tables-restore < $here/$rules; ip6tables-save | saved" "${rules%.restore6}.v6"
+done
 for rules in *.nft; do inside "nft -f $here/$rules; listed" "${rules%.nft}.json"; done
