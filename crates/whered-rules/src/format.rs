@@ -33,8 +33,8 @@ pub struct ReadOptions<'a> {
     pub table: Option<&'a str>,
     /// The chain that packets enter; `None`: see [`Ruleset::entry`].
     pub chain: Option<&'a str>,
-    /// Whether iptables' other tables are left out. They are a problem otherwise.
-    pub skips_other_tables: bool,
+    /// The treatment of iptables' other tables.
+    pub other_tables: OtherTables,
 }
 
 type Read = fn(&str, &str, ReadOptions<'_>) -> Result<Ruleset, RulesError>;
@@ -113,10 +113,9 @@ const ROWS: &[Row] = &[
 
 fn read_iptables(file: &str, rules: &str, options: ReadOptions<'_>) -> Result<Ruleset, RulesError> {
     let defaults = iptables::Options::default();
-    let other_tables =
-        if options.skips_other_tables { OtherTables::Skip } else { OtherTables::Refuse };
     let table = options.table.unwrap_or(defaults.table);
-    let chosen = iptables::Options { table, chain: options.chain, other_tables, ..defaults };
+    let ReadOptions { chain, other_tables, .. } = options;
+    let chosen = iptables::Options { table, chain, other_tables, ..defaults };
     iptables::read_either(file, rules, chosen)
 }
 

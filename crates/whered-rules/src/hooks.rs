@@ -11,6 +11,8 @@
 
 use std::fmt;
 
+use crate::model::{Ruleset, Verdict};
+
 /// A place in the kernel where packets enter chains.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Hook {
@@ -78,6 +80,20 @@ pub(crate) fn meet(one: &str, other: &str) -> bool {
         (Some((_, matched)), Some((other, _))) => matched.contains(other),
         _ => true,
     }
+}
+
+/// Which chain is evaluated, where nobody chose it and others have something to say, too.
+pub(crate) fn remark_on_entry(file: &str, ruleset: &Ruleset) -> Option<String> {
+    let entry = ruleset.entry();
+    let others = ruleset.base_chains().filter(|&id| {
+        let chain = ruleset.chain(id);
+        id != entry && (!chain.rules.is_empty() || chain.policy != Some(Verdict::Accept))
+    });
+    let others: Vec<&str> = others.map(|id| ruleset.chain(id).name.as_str()).collect();
+    let entry = &ruleset.chain(entry).name;
+    let others = others.join(" or ");
+    (!others.is_empty())
+        .then(|| format!("{file}: chain {entry} is evaluated; --chain chooses {others} instead"))
 }
 
 #[cfg(test)]

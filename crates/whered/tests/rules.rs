@@ -98,6 +98,32 @@ fn check_tells_findings_on_one_side_and_all_problems_on_the_other() {
 }
 
 #[test]
+fn files_of_other_editors_are_read_and_scripts_are_told_from_rules() {
+    let folder = Folder::new("editors", &[]);
+    let windows = b"\xef\xbb\xbf# r\xe8gles\r\n*filter\r\n:INPUT DROP [0:0]\r\n-A INPUT -i lo -j ACCEPT\r\nCOMMIT\r\n";
+    let packet = ["rules", "check", "-"];
+    let (code, _, told) = folder.run_bytes(&packet, windows);
+    assert_eq!((code, told.as_str()), (0, ""));
+    let latin =
+        b"*filter\n:INPUT DROP [0:0]\n-A INPUT -m comment --comment r\xe8gle -j ACCEPT\nCOMMIT\n";
+    let (code, _, told) = folder.run_bytes(&packet, latin);
+    let expected = "whered: standard input:3: found bytes that are no text: allowed is UTF-8\n";
+    assert_eq!((code, told.as_str()), (2, expected));
+    for (text, found) in [
+        ("#!/bin/sh\nsudo /sbin/iptables -P INPUT DROP\n", "2: found commands of iptables"),
+        ("table inet filter {\n}\n", "1: found the text language of nft"),
+        ("#!/usr/sbin/nft -f\nflush ruleset\n", "2: found the text language of nft"),
+    ] {
+        let (code, _, told) = folder.run(&packet, text);
+        assert_eq!(code, 2);
+        assert!(
+            told.starts_with(&format!("whered: standard input:{found}: allowed is the output of")),
+            "{told}"
+        );
+    }
+}
+
+#[test]
 fn formats_are_guessed_or_said_and_convert_to_each_other() {
     let folder = Folder::new("convert", &[("a", RULES)]);
     let (code, tables, told) = folder.run(&["rules", "convert", "a", "--to", "iptables"], "");

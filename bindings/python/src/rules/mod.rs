@@ -26,6 +26,7 @@ use pyo3::types::PyDict;
 use whered_ip::HostBitsFinder;
 use whered_rules::classify::plan::Budget;
 use whered_rules::compile::Matcher;
+use whered_rules::iptables::OtherTables;
 use whered_rules::naive::{Outcome, Sets};
 use whered_rules::normal::NoPlaces;
 use whered_rules::text::rule_text;
@@ -118,7 +119,9 @@ impl Source<'_> {
             })?,
         };
         let (table, chain) = (self.table, self.chain);
-        let options = ReadOptions { table, chain, skips_other_tables: self.skip_tables };
+        let other_tables =
+            if self.skip_tables { OtherTables::Skip } else { OtherTables::default() };
+        let options = ReadOptions { table, chain, other_tables };
         let ruleset = format.read(self.name, text, options).map_err(|error| of_rules(&error))?;
         if format.has_tables() {
             return Ok(ruleset);

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 use super::candidates::{Candidates, bounds, bounds_of_key};
 use super::regions::{OutOfSteps, Steps, walk};
-use super::{Effort, Finding, Kind, Report};
+use super::{Effort, Finding, Kind, Report, names_of, place_of};
 use crate::error::RulesError;
 use crate::model::{RuleId, Ruleset, Verdict};
 use crate::normal::{Conjunction, Effect, Field, Key, NormalForm, Options, Places};
@@ -92,17 +92,16 @@ pub(super) fn rules(
 /// Turns what is known of a rule into findings.
 fn judge(ruleset: &Ruleset, id: RuleId, states: &[State], report: &mut Report) {
     let state = &states[id.index()];
-    let mut add = |kind, message| {
+    let mut add = |kind, message: String| {
         let origin = ruleset.rule(id).origin.clone();
+        let message = format!("{message}{}", place_of(ruleset, id));
         report.findings.push(Finding { kind, rule: Some(id), origin, message });
     };
     let named = |rules: &BTreeSet<RuleId>| rules.iter().copied().take(NAMED).collect::<Vec<_>>();
     let lines = |rules: &BTreeSet<RuleId>, verb: &str, verb_of_one: &str| {
-        let shown: Vec<String> =
-            rules.iter().take(NAMED).map(|&id| ruleset.rule(id).origin.line.to_string()).collect();
         let more = if rules.len() > NAMED { ", ..." } else { "" };
-        let (word, verb) = if rules.len() == 1 { ("line", verb_of_one) } else { ("lines", verb) };
-        format!("{word} {}{more} {verb}", shown.join(", "))
+        let verb = if rules.len() == 1 { verb_of_one } else { verb };
+        format!("{}{more} {verb}", names_of(ruleset, &named(rules)))
     };
     if !state.exists {
         add(Kind::Unreachable, "no packet can meet this rule".to_owned());
@@ -111,9 +110,9 @@ fn judge(ruleset: &Ruleset, id: RuleId, states: &[State], report: &mut Report) {
     if state.useful {
         // Beside a rule that never counts there is no order to think of.
         for with in state.overlaps.iter().copied().filter(|with| states[with.index()].useful) {
-            let line = ruleset.rule(with).origin.line;
+            let other = names_of(ruleset, &[with]);
             let message =
-                format!("overlaps with line {line}, which decides otherwise: their order matters");
+                format!("overlaps with {other}, which decides otherwise: their order matters");
             add(Kind::Overlap { with }, message);
         }
         return;

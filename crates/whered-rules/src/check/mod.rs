@@ -36,6 +36,7 @@ use std::fmt;
 use crate::error::RulesError;
 use crate::model::{Action, ChainId, Origin, RuleId, Ruleset, Test};
 use crate::normal::Places;
+use crate::packet::Family;
 
 /// How much is looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,8 +97,51 @@ pub struct Finding {
     pub rule: Option<RuleId>,
     /// Where it stands.
     pub origin: Origin,
-    /// In words, with the lines of the other rules.
+    /// In words, with the lines of the other rules; of rules that nft lists, with their handles.
     pub message: String,
+}
+
+/// How a message names other rules: by their lines, or by the handles that nft lists them by, since
+/// a listing may be one line.
+fn names_of(ruleset: &Ruleset, rules: &[RuleId]) -> String {
+    let handles: Option<Vec<u64>> = rules.iter().map(|&id| ruleset.rule(id).handle).collect();
+    let (word, numbers) = match handles {
+        Some(mut handles) => {
+            // A rule of nft may be several here.
+            handles.dedup();
+            ("handle", handles)
+        }
+        None => {
+            let line = |&id: &RuleId| u64::from(ruleset.rule(id).origin.line);
+            ("line", rules.iter().map(line).collect())
+        }
+    };
+    let shown: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    let plural = if shown.len() == 1 { "" } else { "s" };
+    format!("{word}{plural} {}", shown.join(", "))
+}
+
+/// Where a rule stands, by the words of nft.
+fn place_of(ruleset: &Ruleset, id: RuleId) -> String {
+    let rule = ruleset.rule(id);
+    let Some(handle) = rule.handle else { return String::new() };
+    let chain = &ruleset.chain(rule.chain).name;
+    format!(" ({}, chain {chain}, handle {handle})", table_of(ruleset))
+}
+
+fn table_of(ruleset: &Ruleset) -> String {
+    let family = match ruleset.family() {
+        Some(Family::Ipv4) => "ip",
+        Some(Family::Ipv6) => "ip6",
+        None => "inet",
+    };
+    format!("table {family} {}", ruleset.name())
+}
+
+/// The table, where the rules are a listing of nft.
+fn table_place(ruleset: &Ruleset) -> String {
+    let is_listed = ruleset.rules().iter().any(|rule| rule.handle.is_some());
+    if is_listed { format!(" ({})", table_of(ruleset)) } else { String::new() }
 }
 
 impl fmt::Display for Finding {
@@ -136,12 +180,13 @@ fn unused_sets(ruleset: &Ruleset, report: &mut Report) {
             _ => None,
         })
         .collect();
+    let place = table_place(ruleset);
     for set in ruleset.sets().iter().filter(|set| !asked.contains(set.name.as_str())) {
         report.findings.push(Finding {
             kind: Kind::UnusedSet { name: set.name.clone() },
             rule: None,
             origin: set.origin.clone(),
-            message: format!("set {:?} is used by no rule", set.name),
+            message: format!("set {:?} is used by no rule{place}", set.name),
         });
     }
 }
@@ -160,6 +205,7 @@ fn unused_chains(ruleset: &Ruleset, report: &mut Report) {
             }
         }
     }
+    let place = table_place(ruleset);
     for (index, _) in reached.iter().enumerate().filter(|(_, reached)| !**reached) {
         let chain = ChainId(index as u32);
         let (name, origin) = (&ruleset.chain(chain).name, ruleset.chain(chain).origin.clone());
@@ -167,7 +213,7 @@ fn unused_chains(ruleset: &Ruleset, report: &mut Report) {
             kind: Kind::UnusedChain { chain },
             rule: None,
             origin,
-            message: format!("chain {name:?} is never entered"),
+            message: format!("chain {name:?} is never entered{place}"),
         });
     }
 }

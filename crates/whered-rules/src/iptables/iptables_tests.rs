@@ -378,6 +378,7 @@ fn further_matches_and_targets_are_what_they_are_for_a_verdict() {
         ("-p tcp -m tcpmss --mss 1:500 -j DROP", "proto tcp with tcp-mss 1-500 drop"),
         ("-p tcp --tcp-option 2 -j DROP", "proto tcp with tcp-option-2 1 drop"),
         ("-f -j DROP", "with fragment 1 drop"),
+        ("-m owner --gid-owner 5 --suppl-groups -j DROP", "maybe owner \"group 5\" drop"),
         ("-s 10.0.0.7/255.0.0.255 -j DROP", "masked src 10.0.0.7 255.0.0.255 drop"),
         ("-m set --match-set a src,dst -j DROP", "maybe set \"-m set --match-set a src,dst\" drop"),
         ("-p tcp -j TCPMSS --clamp-mss-to-pmtu", "proto tcp also \"TCPMSS --clamp-mss-to-pmtu\""),
@@ -405,9 +406,102 @@ fn further_matches_and_targets_are_what_they_are_for_a_verdict() {
 }
 
 #[test]
+fn targets_that_decide_by_what_they_find_are_a_rule_for_each_way() {
+    let shown = |rule: &str| -> Vec<String> {
+        let text = format!("*filter\n:INPUT DROP [0:0]\n[7:8] -A INPUT {rule}\nCOMMIT\n");
+        let ruleset = read_chain(&text, None);
+        ruleset.rules().iter().map(|rule| text::rule_text(&ruleset, rule)).collect()
+    };
+    assert_eq!(
+        shown("-p tcp -j SYNPROXY --sack-perm --mss 1460"),
+        [
+            "proto tcp also \"SYNPROXY --sack-perm --mss 1460\"",
+            "proto tcp flags syn of {fin syn rst ack} drop",
+            "proto tcp flags ack of {fin syn rst ack} drop",
+        ]
+    );
+    assert_eq!(
+        shown("-p udp -j TPROXY --on-port 1 --tproxy-mark 0x1"),
+        [
+            "proto udp also \"TPROXY --on-port 1 --tproxy-mark 0x1\"",
+            "proto udp maybe TPROXY \"a socket takes the packet\" accept",
+            "proto udp drop",
+        ]
+    );
+    assert_eq!(shown("-p tcp -j TARPIT"), ["proto tcp also \"TARPIT\"", "proto tcp drop"]);
+    assert!(shown("-j CLUSTERIP --new")[1].starts_with("maybe CLUSTERIP"));
+    // An ACK is never passed on, other packets of TCP go on.
+    let text = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p tcp -j SYNPROXY\nCOMMIT\n";
+    let ruleset = read_chain(text, None);
+    for (tcp_flags, verdict) in [
+        (0x02, Verdict::Drop),
+        (0x10, Verdict::Drop),
+        (0x12, Verdict::Accept),
+        (0x04, Verdict::Accept),
+    ] {
+        let packet = crate::Packet { protocol: 6, tcp_flags, ..crate::Packet::default() };
+        assert_eq!(naive::evaluate(&ruleset, &packet, &NoSets).verdict, verdict, "{tcp_flags:#x}");
+    }
+}
+
+#[test]
+fn names_of_hosts_are_looked_up_by_iptables_so_that_they_are_maybe() {
+    let shown = |options: &str| {
+        let text = format!("*filter\n:INPUT DROP [0:0]\n-A INPUT {options} -j ACCEPT\nCOMMIT\n");
+        let ruleset = read("f", &text, Options::default())?;
+        Ok::<_, crate::RulesError>(text::rule_text(&ruleset, &ruleset.rules()[0]))
+    };
+    assert_eq!(shown("-s localhost").expect("known"), "src 127.0.0.1 accept");
+    assert_eq!(
+        shown("! -s mail.example.com").expect("a host"),
+        "not maybe host \"-s mail.example.com\" accept"
+    );
+    assert_eq!(
+        shown("-d 10.0.0.1,db_1").expect("a host"),
+        "maybe host \"-d 10.0.0.1,db_1\" accept"
+    );
+    for wrong in ["-s 10.0.0.300", "-s 10.0.0", "-s -x", "-s a..b", "-s fe80::g", "-s $LAN"] {
+        assert!(shown(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn other_tables_that_may_drop_are_a_remark_where_that_is_asked_for() {
+    let text = "*raw\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -d 10.0.0.2 ! -i br0 -j DROP\nCOMMIT\n\
+                *mangle\n:PREROUTING ACCEPT [0:0]\n:FORWARD DROP [0:0]\nCOMMIT\n\
+                *filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n-A FORWARD -o br0 -j ACCEPT\nCOMMIT\n";
+    let read = |chain, other_tables| {
+        read("f", text, Options { chain: Some(chain), other_tables, ..Options::default() })
+    };
+    assert!(read("INPUT", OtherTables::Refuse).is_err());
+    assert!(read("INPUT", OtherTables::Skip).expect("skipped").remarks().is_empty());
+    let ruleset = read("INPUT", OtherTables::Remark).expect("said");
+    let [remark] = ruleset.remarks() else { panic!("{:?}", ruleset.remarks()) };
+    assert!(
+        remark.starts_with("f: table \"raw\" is passed over: a rule of it at line 3 may drop"),
+        "{remark}"
+    );
+    let ruleset = read("FORWARD", OtherTables::Remark).expect("said");
+    assert!(ruleset.remarks()[1].contains("a policy of it at line 7"), "{:?}", ruleset.remarks());
+}
+
+#[test]
+fn the_chain_that_nobody_chose_is_told_where_others_decide_too() {
+    let text = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n:OUTPUT DROP [0:0]\n\
+                -A FORWARD -i a -j ACCEPT\nCOMMIT\n";
+    assert_eq!(
+        read_chain(text, None).remarks(),
+        ["f: chain FORWARD is evaluated; --chain chooses OUTPUT instead"]
+    );
+    assert!(read_chain(text, Some("FORWARD")).remarks().is_empty());
+    let one = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\nCOMMIT\n";
+    assert_eq!(read_chain(one, Some("INPUT")).remarks(), [""; 0]);
+}
+
+#[test]
 fn what_many_rules_have_in_common_is_told_once_with_their_number() {
     let rules = "-A INPUT -m nothing --x 1 -j ACCEPT\n".repeat(43);
-    let text = format!("*filter\n:INPUT DROP [0:0]\n{rules}-A INPUT -j TARPIT\nCOMMIT\n");
+    let text = format!("*filter\n:INPUT DROP [0:0]\n{rules}-A INPUT -j TARBALL\nCOMMIT\n");
     let error = read("f", &text, Options::default()).expect_err("no such match");
     let problems: Vec<String> = error.problems().iter().map(ToString::to_string).collect();
     assert_eq!(problems.len(), 2, "{problems:?}");
@@ -420,7 +514,8 @@ fn a_file_cut_at_any_byte_is_an_error_or_another_ruleset() {
                 -m limit --limit 1/s ! -i lo -m conntrack ! --ctstate NEW,DNAT -m ttl --ttl-lt 3 \
                 -m tos --tos 0x10 -p tcp --dport ssh:80 -j LOG --log-prefix \"a b\" --log-uid\n\
                 -A INPUT -m addrtype --dst-type LOCAL -m set --match-set a src,dst -j CONNMARK \
-                --restore-mark\nCOMMIT\n";
+                --restore-mark\n-A x -s a.example -p tcp -j SYNPROXY --mss 9\n\
+                -A x -m owner --gid-owner 5 --suppl-groups -j TPROXY --on-port 1\nCOMMIT\n";
     read("f", text, Options::default()).expect("a good file");
     for end in 0..text.len() {
         let _cut = read("f", &text[..end], Options::default()).is_err();

@@ -19,6 +19,7 @@ use crate::text::read_address;
 pub(super) const UNCERTAIN: &[&str] = &[
     "account",
     "ah",
+    "asn",
     "bpf",
     "cgroup",
     "cluster",
@@ -29,6 +30,8 @@ pub(super) const UNCERTAIN: &[&str] = &[
     "connrate",
     "cpu",
     "devgroup",
+    "dhcpmac",
+    "dpi32",
     "dst",
     "dstlimit",
     "ecn",
@@ -50,6 +53,7 @@ pub(super) const UNCERTAIN: &[&str] = &[
     "ipvs",
     "l2tp",
     "layer7",
+    "length2",
     "limit",
     "lscan",
     "mh",
@@ -61,6 +65,7 @@ pub(super) const UNCERTAIN: &[&str] = &[
     "pknock",
     "policy",
     "psd",
+    "qtaguid",
     "quota",
     "quota2",
     "random",
@@ -75,6 +80,7 @@ pub(super) const UNCERTAIN: &[&str] = &[
     "statistic",
     "string",
     "time",
+    "tls",
     "u32",
     "unclean",
     "weburl",
@@ -119,6 +125,9 @@ pub(super) fn is_known(name: &str) -> bool {
 
 const PORT_MODULES: [(&str, u8); 5] =
     [("tcp", 6), ("udp", 17), ("udplite", 136), ("sctp", 132), ("dccp", 33)];
+
+/// Noted beside the matches: `-m owner` looks at all groups of the sender.
+const SUPPLEMENTARY: &str = "suppl-groups";
 
 const CANNOT: &str = "an option that can be expressed (docs/guide/rules.md)";
 
@@ -327,11 +336,29 @@ impl RuleReader<'_> {
         let is_number = self.peek().is_some_and(|word| word.text.starts_with(is_digit));
         Ok(OptionMeaning::Test(match name {
             "--uid-owner" if is_number => detail("user", self.numbers('-', u32::MAX.into())?),
-            "--gid-owner" if is_number => detail("group", self.numbers('-', u32::MAX.into())?),
+            "--gid-owner" if is_number && !self.has(SUPPLEMENTARY) => {
+                detail("group", self.numbers('-', u32::MAX.into())?)
+            }
+            "--suppl-groups" => {
+                self.supplementary_groups();
+                return Ok(OptionMeaning::Noted);
+            }
             "--socket-exists" => detail("socket-exists", vec![(1, 1)]),
             _ if name.ends_with("-owner") => self.rest_of("owner", option)?,
             _ => return Ok(OptionMeaning::Nothing),
         }))
+    }
+
+    /// Groups may be any of the sender's, of which a packet's detail is only the first.
+    fn supplementary_groups(&mut self) {
+        self.modules.push(SUPPLEMENTARY.to_owned());
+        for condition in &mut self.conditions {
+            let text = match &condition.test {
+                Test::Detail(test) if test.detail.name() == "group" => test.to_string(),
+                _ => continue,
+            };
+            condition.test = uncertain_test("owner", text);
+        }
     }
 
     /// An option whose answer no packet tells, with its values.

@@ -27,6 +27,6 @@ mod targets;
 mod write;
 
 pub use read::{Options, OtherTables, family_of, read, read_either};
-pub(crate) use targets::passes;
+pub(crate) use targets::{deciding, passes};
 pub(crate) use write::to_address;
 pub use write::{write, write_sets};

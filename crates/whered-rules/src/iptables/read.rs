@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Invariants: only the chosen table becomes rules, and of it only what the chosen chain reaches,
-//! if there is one. Another table that may decide about the same packets is a problem unless the
-//! caller said to skip it; one that may not is passed over with a remark. Another chain of the
+//! if there is one. Another table that may decide about the same packets is a problem or a remark,
+//! as the caller says; one that may not is passed over with a remark. Another chain of the
 //! table that the same packets meet is a problem unless the caller chose one. Concurrency: pure.
 //! Cost: linear.
 
@@ -25,10 +25,13 @@ use crate::packet::Family;
 use crate::text::read_counters;
 
 /// The treatment of tables other than the one that is read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OtherTables {
     /// Rules and policies that may drop packets of the asked chain are a problem.
+    #[default]
     Refuse,
+    /// Such rules and policies are a remark.
+    Remark,
     /// They are left out.
     Skip,
 }
@@ -90,10 +93,11 @@ pub fn read(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, Rul
         let entry = ruleset.chain(ruleset.entry()).name.clone();
         if options.chain.is_none() {
             other_chains(&ruleset, &mut problems);
+            ruleset.remarks.extend(hooks::remark_on_entry(file, &ruleset));
         }
-        if options.other_tables == OtherTables::Refuse {
+        if options.other_tables != OtherTables::Skip {
             for other in tables.iter().filter(|table| table.name != options.table) {
-                let remark = pass_over(other, &entry, options.table, &mut problems);
+                let remark = pass_over(other, &entry, options, &mut problems);
                 ruleset.remarks.extend(remark.map(|remark| format!("{file}: {remark}")));
             }
         }
@@ -335,24 +339,33 @@ fn read_chain(
 fn pass_over(
     table: &Table<'_>,
     entry: &str,
-    chosen: &str,
+    options: Options<'_>,
     problems: &mut Problems,
 ) -> Option<String> {
+    let chosen = options.table;
     let is_met = |chain: &&ChainLine<'_>| {
         chains_of_kernel(table.name).contains(&chain.name.as_str())
             && hooks::meet(entry, &chain.name)
     };
     let met = || table.chains.iter().filter(is_met);
     let reached = scan::reached(&table.lines, met().map(|chain| chain.name.clone()));
-    let refuse = |what: &str, number: u32, problems: &mut Problems| {
+    let mut drops = None;
+    let mut dropping = |what: &str, number: u32| {
+        if options.other_tables == OtherTables::Remark {
+            let text = format!("{what} of it at line {number} may drop packets of {entry:?}");
+            drops.get_or_insert(text);
+            return true;
+        }
         let message = format!(
             "found {what} of another table than {chosen:?}, which may drop what packets of {entry:?} \
              are: allowed are other tables only if they are to be skipped (--skip-tables)"
         );
         problems.push(number, 1, message);
+        false
     };
-    if let Some(chain) = met().find(|chain| chain.text.split_whitespace().nth(1) == Some("DROP")) {
-        refuse("a policy", chain.number, problems);
+    if let Some(chain) = met().find(|chain| chain.text.split_whitespace().nth(1) == Some("DROP"))
+        && !dropping("a policy", chain.number)
+    {
         return None;
     }
     // What happens behind the asked chain does not change what it sees.
@@ -374,10 +387,8 @@ fn pass_over(
             "DNAT" | "REDIRECT" | "NETMAP" | "SNAT" | "MASQUERADE" | "MARK" => {}
             _ if PASSING.contains(&target) => {}
             _ if table.chains.iter().any(|chain| chain.name == target) => {}
-            _ => {
-                refuse("a rule", line.number, problems);
-                return None;
-            }
+            _ if dropping("a rule", line.number) => {}
+            _ => return None,
         }
     }
     let shown = |list: &[(u32, &str)]| {
@@ -387,13 +398,17 @@ fn pass_over(
         let more = if more == 0 { String::new() } else { format!(" and {more} more") };
         format!("{}{more}", first.join(", "))
     };
-    let mut remark = format!("table {:?} is passed over: it drops nothing", table.name);
+    let and = if drops.is_some() { "and" } else { "but" };
+    let has_drops = drops.is_some();
+    let drops = drops.unwrap_or_else(|| "it drops nothing".to_owned());
+    let mut remark = format!("table {:?} is passed over: {drops}", table.name);
     match (destinations.as_slice(), others.as_slice()) {
-        ([], []) => return None,
-        ([], others) => remark += &format!(", but changes packets ({})", shown(others)),
+        ([], []) if !has_drops => return None,
+        ([], []) => {}
+        ([], others) => remark += &format!(", {and} changes packets ({})", shown(others)),
         (changed, _) => {
             remark += &format!(
-                ", but changes destinations before these rules see them ({}): give packets the \
+                ", {and} changes destinations before these rules see them ({}): give packets the \
                  translated ones",
                 shown(changed)
             );

@@ -10,7 +10,7 @@
 //! Invariants: an option that is not known here is a problem with its column, so nothing is lost.
 //! Concurrency: pure. Cost: linear.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use whered_ip::Prefix;
 
@@ -19,7 +19,7 @@ use super::scan::Effects;
 use crate::error::{found_message, shortened};
 use crate::model::{
     Action, AddressItem, Condition, Counters, DetailTest, InterfacePattern, RulesetBuilder, Side,
-    Test,
+    Test, Uncertain,
 };
 use crate::names;
 use crate::packet::{Family, State, address_number};
@@ -74,19 +74,19 @@ pub(super) fn read(
         position = Some(place.ok_or_else(|| wrong(word, "a position from 1"))?);
         reader.at += 1;
     }
-    let mut action = None;
+    let mut steps = None;
     while let Some(word) = reader.words.get(reader.at).cloned() {
         reader.at += 1;
         match word.text.as_str() {
-            "-j" | "--jump" | "-g" | "--goto" if action.is_none() => {
+            "-j" | "--jump" | "-g" | "--goto" if steps.is_none() => {
                 let name = reader.next("a target")?;
                 let goto = word.text.starts_with("-g") || word.text == "--goto";
-                action = Some(reader.target(&name, goto, builder, number)?);
+                steps = Some(reader.target(&name, goto, builder, number)?);
             }
             _ => reader.option(&word)?,
         }
     }
-    let action = action.unwrap_or(Action::Continue);
+    let steps = steps.unwrap_or_else(|| vec![(Vec::new(), Action::Continue)]);
     let RuleReader { conditions, state, counters, comment, .. } = reader;
     let chain = builder.chain_id(&chain.text, number);
     let (mut add, mut rules) = (Vec::new(), 0);
@@ -99,16 +99,19 @@ pub(super) fn read(
             }
         }
     }
-    for conditions in add {
-        let counters = counters.filter(|_| rules == 0);
-        builder.add_rule(chain, number, conditions, action.clone(), counters, comment.clone());
-        if let Some(position) = position {
-            builder.move_last_to(chain, position as usize - 1 + rules).map_err(|count| {
-                let allowed = format!("a position up to {}", count + 1);
-                wrong(&command, &allowed)
-            })?;
+    for conditions in &add {
+        for (further, action) in &steps {
+            let conditions = [conditions.as_slice(), further].concat();
+            let counters = counters.filter(|_| rules == 0);
+            builder.add_rule(chain, number, conditions, action.clone(), counters, comment.clone());
+            if let Some(position) = position {
+                builder.move_last_to(chain, position as usize - 1 + rules).map_err(|count| {
+                    let allowed = format!("a position up to {}", count + 1);
+                    wrong(&command, &allowed)
+                })?;
+            }
+            rules += 1;
         }
-        rules += 1;
     }
     Ok(())
 }
@@ -369,12 +372,29 @@ impl<'c> RuleReader<'c> {
         {
             return Ok(Test::MaskedAddress { side, value, mask });
         }
+        if word.text.split(',').any(is_host_name) {
+            return Ok(self.host(side, word.text));
+        }
         let mut items = Vec::new();
         for part in word.text.split(',') {
             let item = prefix(part).filter(|item| item.family() == self.context.family);
             items.push(item.ok_or_else(|| wrong(&word, ALLOWED))?);
         }
         Ok(Test::Address(side, items))
+    }
+
+    /// A name, which iptables looks up when it loads the rules. What it finds is not known here.
+    fn host(&self, side: Side, name: String) -> Test {
+        if name == "localhost" {
+            let address = match self.context.family {
+                Family::Ipv4 => IpAddr::from(Ipv4Addr::LOCALHOST),
+                Family::Ipv6 => IpAddr::from(Ipv6Addr::LOCALHOST),
+            };
+            return Test::Address(side, vec![AddressItem::Prefix(Prefix::host(address))]);
+        }
+        let option = if side == Side::Source { "-s" } else { "-d" };
+        let text = joined([option, &name]);
+        Test::Uncertain(Uncertain { kind: "host".into(), text: text.into() })
     }
 
     /// `None` for all protocols.
@@ -404,6 +424,19 @@ impl<'c> RuleReader<'c> {
             None => InterfacePattern::Exact(word.text),
         })
     }
+}
+
+/// A name of a host: labels of letters, digits and `-`, with a letter in the last one. A mask may
+/// stand behind it.
+fn is_host_name(text: &str) -> bool {
+    let name = text.split_once('/').map_or(text, |(name, _)| name);
+    let is_label = |label: &str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        !label.is_empty() && !label.starts_with('-') && label.chars().all(plain)
+    };
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let last = name.rsplit('.').next().unwrap_or_default();
+    name.split('.').all(is_label) && last.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
 /// An address and a mask with gaps.

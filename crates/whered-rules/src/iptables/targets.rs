@@ -2,13 +2,15 @@
 //!
 //! For: everything behind `-j` and `-g`. Not for: where it is written again (`write`).
 //!
-//! A target that neither decides nor changes what rules look at is kept as it was written.
+//! A target that neither decides nor changes what rules look at is kept as it was written. One that
+//! decides by what it finds becomes several [`Step`]s: SYNPROXY takes SYN and ACK packets, TPROXY
+//! lets a packet pass if a socket listens, and drops it if not.
 //! Concurrency: pure. Cost: linear.
 
 use std::sync::Arc;
 
 use super::rule::{RuleReader, Word, Wrong, joined, unsupported, wrong};
-use crate::model::{Action, Changes, RulesetBuilder};
+use crate::model::{Action, Changes, Condition, RulesetBuilder, Test, Uncertain};
 
 /// Targets that let the packet go on.
 pub(super) const PASSING: &[&str] = &[
@@ -19,17 +21,21 @@ pub(super) const PASSING: &[&str] = &[
     "CONNMARK",
     "CONNSECMARK",
     "CT",
+    "DHCPMAC",
     "DSCP",
     "ECN",
+    "FLOWOFFLOAD",
     "HL",
     "HMARK",
     "IDLETIMER",
     "IMQ",
     "IPMARK",
+    "IPV4OPTSSTRIP",
     "LED",
     "LOGMARK",
     "NFLOG",
     "NOTRACK",
+    "PROTO",
     "RATEEST",
     "SECMARK",
     "SET",
@@ -42,6 +48,43 @@ pub(super) const PASSING: &[&str] = &[
     "ULOG",
 ];
 
+/// Targets that drop every packet, whatever they answer its sender.
+const DROPPING: &[&str] = &["CHAOS", "DELUDE", "ECHO", "MIRROR", "STEAL", "TARPIT"];
+
+/// One thing that a rule does, for packets that meet further conditions.
+pub(crate) type Step = (Vec<Condition>, Action);
+
+/// The steps of a target that ends the way of packets by what it finds; `None` for another target.
+///
+/// The text is the target as it was written.
+pub(crate) fn deciding(target: &str, text: &str) -> Option<Vec<Step>> {
+    let flags = |compare| vec![Condition::is(Test::TcpFlags { mask: 0x17, compare })];
+    let uncertain = |kind: &str, text: &str| {
+        let test = Uncertain { kind: Arc::from(kind), text: Arc::from(text) };
+        vec![Condition::is(Test::Uncertain(test))]
+    };
+    let decides = match target {
+        // The kernel answers a SYN itself. An ACK opens the connection or is thrown away.
+        "SYNPROXY" => vec![(flags(0x02), Action::Drop), (flags(0x10), Action::Drop)],
+        "TPROXY" => {
+            let listens = uncertain("TPROXY", "a socket takes the packet");
+            vec![(listens, Action::Accept), (Vec::new(), Action::Drop)]
+        }
+        "RTPENGINE" => vec![(uncertain("RTPENGINE", "a call takes the packet"), Action::Drop)],
+        "CLUSTERIP" => {
+            vec![(uncertain("CLUSTERIP", "another node answers the sender"), Action::Drop)]
+        }
+        name if DROPPING.contains(&name) => vec![(Vec::new(), Action::Drop)],
+        _ => return None,
+    };
+    let itself = Action::Other { target: Arc::from(text), changes: Changes::Nothing };
+    Some([(Vec::new(), itself)].into_iter().chain(decides).collect())
+}
+
+fn is_deciding(target: &str) -> bool {
+    DROPPING.contains(&target) || ["SYNPROXY", "TPROXY", "CLUSTERIP", "RTPENGINE"].contains(&target)
+}
+
 /// Whether a target lets the packet go on.
 pub(crate) fn passes(target: &str) -> bool {
     PASSING.contains(&target)
@@ -49,6 +92,22 @@ pub(crate) fn passes(target: &str) -> bool {
 
 impl RuleReader<'_> {
     pub(super) fn target(
+        &mut self,
+        name: &Word,
+        goto: bool,
+        builder: &mut RulesetBuilder,
+        number: u32,
+    ) -> Result<Vec<Step>, Wrong> {
+        let is_chain = (self.context.is_chain)(&name.text);
+        if is_chain || goto || !is_deciding(&name.text) {
+            return Ok(vec![(Vec::new(), self.action(name, goto, builder, number)?)]);
+        }
+        let options = self.options();
+        let words = [name.text.as_str()].into_iter().chain(options.iter().map(String::as_str));
+        Ok(deciding(&name.text, &joined(words)).unwrap_or_default())
+    }
+
+    fn action(
         &mut self,
         name: &Word,
         goto: bool,

@@ -150,9 +150,15 @@ impl RulesetBuilder {
     ) -> RuleId {
         let id = RuleId(self.rules.len() as u32);
         let origin = self.origin(line);
-        self.rules.push(Rule { chain, origin, conditions, action, counters, comment });
+        let handle = None;
+        self.rules.push(Rule { chain, origin, conditions, action, counters, comment, handle });
         self.chains[chain.index()].rules.push(id);
         id
+    }
+
+    /// Names the rule by the number that nft lists it by.
+    pub fn set_handle(&mut self, rule: RuleId, handle: Option<u64>) {
+        self.rules[rule.index()].handle = handle;
     }
 
     /// Moves the rule that was added last to this position of its chain.

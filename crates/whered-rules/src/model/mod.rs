@@ -104,6 +104,8 @@ pub struct Rule {
     pub counters: Option<Counters>,
     /// A word for people.
     pub comment: Option<String>,
+    /// The number by which nft lists it.
+    pub handle: Option<u64>,
 }
 
 /// An ordered list of rules that is entered from outside (with a policy) or by a jump.

@@ -14,9 +14,10 @@ use whered_ip::Prefix;
 
 use super::json::{Node, Value};
 use super::open::{self, ChangedFields};
+use crate::iptables::to_address;
 use crate::model::{AddressItem, Condition, IcmpMatch, InterfacePattern, Side, Test};
 use crate::names;
-use crate::packet::{Family, State};
+use crate::packet::{Family, State, address_number};
 
 /// Where (in bytes), what was found, what is allowed.
 pub(super) type Wrong = (usize, String, &'static str);
@@ -110,14 +111,19 @@ pub(super) fn conditions(
         ));
     };
     let mut all = implied(field);
+    let is_compared = matches!(operator, "<" | ">" | "<=" | ">=");
     let tests = match field {
+        Field::Family => return families(&values(right, named)?, negated, right),
         Field::TcpFlags => return tcp_flags(operator, mask, right, negated),
-        Field::Mark => return marks(mask, right, negated),
-        Field::Address(side, family) if mask.is_some() => {
+        Field::Mark => return marks(mask, operator, right, negated),
+        Field::Address(side, family) if mask.is_some() && !is_compared => {
             masked_address(side, family, mask, right)?
         }
         // Other bits of fields are looked at seldom.
         _ if mask.is_some() => open::uncertain("mask", left),
+        Field::Address(side, family) if is_compared => {
+            Test::Address(side, vec![compared_address(family, operator, right)?])
+        }
         Field::Address(side, family) => match reference(right) {
             Some(name) => match named.get(name) {
                 Some(Named::Addresses) => Test::Set(side, name.to_owned()),
@@ -148,6 +154,47 @@ fn masked_address(
     };
     let mask = address(mask.unwrap_or(right))?;
     Ok(Test::MaskedAddress { side, value: address(right)?, mask })
+}
+
+/// `address < value` and its like, as a range.
+fn compared_address(family: Family, operator: &str, right: &Node) -> Result<AddressItem, Wrong> {
+    const ALLOWED: &str = "an address of this family with others below or above it";
+    let value = right.text().and_then(|text| text.parse::<IpAddr>().ok());
+    let Some(value) = value.filter(|value| Family::of(*value) == family) else {
+        return wrong(right, ALLOWED);
+    };
+    let (number, largest) = (address_number(value), family.largest());
+    let range = match operator {
+        "<" => number.checked_sub(1).map(|last| (0, last)),
+        "<=" => Some((0, number)),
+        ">" => (number < largest).then(|| (number + 1, largest)),
+        _ => Some((number, largest)),
+    };
+    let Some((first, last)) = range else { return wrong(right, ALLOWED) };
+    Ok(AddressItem::Range(to_address(first, family), to_address(last, family)))
+}
+
+/// The family, of which there may be a list. Frames of other kinds are no packets here.
+fn families(spans: &[Span<'_>], negated: bool, right: &Node) -> Result<Vec<Vec<Condition>>, Wrong> {
+    let mut named = Vec::new();
+    for (node, _) in spans {
+        match node.text() {
+            Some("ipv4" | "ip") => named.push(Family::Ipv4),
+            Some("ipv6" | "ip6") => named.push(Family::Ipv6),
+            Some(_) if spans.len() > 1 => {}
+            _ => return wrong(node, "ipv4 or ipv6"),
+        }
+    }
+    let has = |family| named.contains(&family);
+    Ok(match (has(Family::Ipv4), has(Family::Ipv6)) {
+        (true, true) if negated => Vec::new(),
+        (true, true) => vec![Vec::new()],
+        (false, false) => return wrong(right, "at least one family of packets"),
+        (is_4, _) => {
+            let family = if is_4 { Family::Ipv4 } else { Family::Ipv6 };
+            vec![vec![Condition::new(Test::Family(family), negated)]]
+        }
+    })
 }
 
 /// Several fields that must have the values of one element: a way for each element.
@@ -344,14 +391,6 @@ fn of_values(
             };
             Ok(Test::State(spans.iter().map(state).collect::<Result<_, _>>()?))
         }
-        Field::Family => match spans {
-            [(node, _)] => match node.text() {
-                Some("ipv4" | "ip") => Ok(Test::Family(Family::Ipv4)),
-                Some("ipv6" | "ip6") => Ok(Test::Family(Family::Ipv6)),
-                _ => wrong(node, "ipv4 or ipv6"),
-            },
-            _ => wrong(right, "one family"),
-        },
         _ => {
             let largest = match field {
                 Field::Port(..) => 65_535,
@@ -526,30 +565,76 @@ fn any_or_all(tests: Vec<Condition>, negated: bool) -> Vec<Vec<Condition>> {
     if negated { vec![tests] } else { tests.into_iter().map(|test| vec![test]).collect() }
 }
 
-fn marks(mask: Option<&Node>, right: &Node, negated: bool) -> Result<Vec<Vec<Condition>>, Wrong> {
-    const ALLOWED: &str = "a mark, or a set of marks";
+fn marks(
+    mask: Option<&Node>,
+    operator: &str,
+    right: &Node,
+    negated: bool,
+) -> Result<Vec<Vec<Condition>>, Wrong> {
+    const ALLOWED: &str = "a mark, a range or a set of marks";
+    const ALL: u128 = u32::MAX as u128;
     let number = |node: &Node| {
         let found = node.number().and_then(|number| u32::try_from(number).ok());
         found.map_or_else(|| wrong(node, ALLOWED), Ok)
     };
-    let mask = mask.map_or(Ok(u32::MAX), number)?;
+    let is_compared = matches!(operator, "<" | ">" | "<=" | ">=");
+    let mask = match mask {
+        None => u32::MAX,
+        Some(_) if is_compared => {
+            return Ok(vec![vec![Condition::is(open::uncertain("mask", right))]]);
+        }
+        Some(mask) => number(mask)?,
+    };
     // nft prints a mask without gaps as a prefix.
-    let value = |node: &Node| match node.get("prefix") {
-        None => Ok((number(node)?, mask)),
-        Some(prefix) => {
+    let value = |node: &Node| -> Result<Vec<(u32, u32)>, Wrong> {
+        if let Some(prefix) = node.get("prefix") {
             let length = prefix.get("len").and_then(Node::number).filter(|&length| length <= 32);
             let (Some(address), Some(length)) = (prefix.get("addr"), length) else {
                 return wrong(node, ALLOWED);
             };
             let upper = u32::MAX.checked_shl(32 - length as u32).unwrap_or(0);
-            Ok((number(address)?, mask & upper))
+            return Ok(vec![(number(address)?, mask & upper)]);
         }
+        let (first, last) = span(node)?;
+        let (start, end) = (u128::from(number(first)?), u128::from(number(last)?));
+        let range = match operator {
+            "<" => start.checked_sub(1).map(|last| (0, last)),
+            "<=" => Some((0, start)),
+            ">" => (start < ALL).then_some((start + 1, ALL)),
+            ">=" => Some((start, ALL)),
+            _ => (start <= end).then_some((start, end)),
+        };
+        let Some((start, end)) = range else { return wrong(node, ALLOWED) };
+        if start == end {
+            return Ok(vec![(start as u32, mask)]);
+        }
+        if mask != u32::MAX {
+            return wrong(node, ALLOWED);
+        }
+        Ok(blocks(start, end))
     };
-    let list = match right.get("set").and_then(Node::list) {
-        Some(list) => list.iter().map(value).collect::<Result<Vec<_>, _>>()?,
-        None => vec![value(right)?],
+    let list: Vec<(u32, u32)> = match right.get("set").and_then(Node::list) {
+        Some(list) => {
+            list.iter().map(value).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()
+        }
+        None => value(right)?,
     };
     let test = |(value, mask)| Condition::new(Test::Mark { value, mask }, negated);
     let tests = list.into_iter().map(test);
     Ok(any_or_all(tests.collect(), negated))
+}
+
+/// The aligned blocks of a range of marks: values with masks of their upper bits.
+fn blocks(mut start: u128, end: u128) -> Vec<(u32, u32)> {
+    let mut blocks = Vec::new();
+    while start <= end {
+        let mut bits = start.trailing_zeros().min(32);
+        while start + (1 << bits) - 1 > end {
+            bits -= 1;
+        }
+        let mask = u32::MAX.checked_shl(bits).unwrap_or(0);
+        blocks.push((start as u32, mask));
+        start += 1 << bits;
+    }
+    blocks
 }

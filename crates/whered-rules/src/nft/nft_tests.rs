@@ -25,6 +25,7 @@ const LISTED: &str = r#"{"nftables":[{"metainfo":{"version":"1.0.6"}},
 {"rule":{"family":"inet","table":"t","chain":"input","expr":[{"vmap":{"key":{"payload":{"protocol":"tcp","field":"dport"}},"data":"@m"}}]}},
 {"rule":{"family":"inet","table":"t","chain":"input","expr":[{"match":{"op":"==","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":"@p"}},{"mangle":{"key":{"meta":{"key":"mark"}},"value":{"|":[{"&":[{"meta":{"key":"mark"}},4294967058]},18]}}}]}},
 {"rule":{"family":"inet","table":"t","chain":"input","expr":[{"match":{"op":"==","left":{"payload":{"protocol":"icmp","field":"type"}},"right":"echo-request"}},{"match":{"op":"==","left":{"payload":{"protocol":"icmp","field":"code"}},"right":"net-unreachable"}},{"reject":{"type":"icmpx","expr":"admin-prohibited"}}]}},
+{"rule":{"family":"inet","table":"t","chain":"c","handle":9,"expr":[{"match":{"op":">=","left":{"payload":{"protocol":"ip","field":"saddr"}},"right":"10.0.0.5"}},{"match":{"op":"==","left":{"meta":{"key":"mark"}},"right":{"range":[1,5]}}},{"synproxy":{"mss":1460}},{"vmap":{"key":{"payload":{"protocol":"tcp","field":"dport"}},"data":{"set":[[22,{"drop":null}],["*",{"return":null}]]}}}]}},
 {"rule":{"family":"inet","table":"t","chain":"input","expr":[{"match":{"op":"<","left":{"payload":{"protocol":"th","field":"dport"}},"right":1024}},{"match":{"op":"==","left":{"meta":{"key":"iifname"}},"right":"eth*"}},{"match":{"op":"==","left":{"&":[{"meta":{"key":"mark"}},65280]},"right":256}},{"goto":{"target":"c"}}]}}
 ]}"#;
 
@@ -41,6 +42,21 @@ fn a_listed_table_is_read() {
         "}",
         "chain c {",
         "return",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x1/0xffffffff also \"{\\\"synproxy\\\":{\\\"mss\\\":1460}}\"",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x2/0xfffffffe also \"{\\\"synproxy\\\":{\\\"mss\\\":1460}}\"",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x4/0xfffffffe also \"{\\\"synproxy\\\":{\\\"mss\\\":1460}}\"",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x1/0xffffffff flags syn of syn drop",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x2/0xfffffffe flags syn of syn drop",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x4/0xfffffffe flags syn of syn drop",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x1/0xffffffff flags ack of {syn ack} drop",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x2/0xfffffffe flags ack of {syn ack} drop",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x4/0xfffffffe flags ack of {syn ack} drop",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x1/0xffffffff proto tcp dport 22 drop",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x2/0xfffffffe proto tcp dport 22 drop",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x4/0xfffffffe proto tcp dport 22 drop",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x1/0xffffffff proto tcp not dport 22 return",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x2/0xfffffffe proto tcp not dport 22 return",
+        "family ipv4 src 10.0.0.5-255.255.255.255 mark 0x4/0xfffffffe proto tcp not dport 22 return",
         "}",
         "chain input policy drop {",
         "[5:6] state {established related} accept comment \"hi\"",
@@ -76,10 +92,10 @@ fn rule(expr: &str) -> String {
 #[test]
 fn what_cannot_be_expressed_is_named() {
     let cases = [
-        (rule(r#"{"synproxy":{"mss":1460}}"#), "2:*: found \"synproxy\": allowed is match"),
+        (rule(r#"{"sinproxy":{"mss":1460}}"#), "2:*: found \"sinproxy\": allowed is match"),
         (
-            rule(r#"{"xt":{"type":"target","name":"TARPIT"}}"#),
-            "2:*: found \"xt TARPIT\": allowed is match",
+            rule(r#"{"xt":{"type":"target","name":"TARBALL"}}"#),
+            "2:*: found \"xt TARBALL\": allowed is match",
         ),
         (
             rule(r#"{"match":{"op":"==","left":{"mata":{"key":"skuid"}},"right":0}}"#),
@@ -222,6 +238,58 @@ fn damaged_listings_are_errors_or_other_rulesets() {
             let _other = read("f", &String::from_utf8_lossy(&changed), Options::default()).is_ok();
         }
     }
+}
+
+#[test]
+fn comparisons_sets_of_families_and_next_headers_are_what_the_kernel_compares() {
+    let field = |protocol: &str, field: &str| {
+        format!(r#"{{"payload":{{"protocol":"{protocol}","field":"{field}"}}}}"#)
+    };
+    let shown = |left: &str, operator: &str, right: &str| {
+        rules_of(&rule(&format!(
+            r#"{{"match":{{"op":"{operator}","left":{left},"right":{right}}}}},{{"drop":null}}"#
+        )))
+    };
+    let mark = r#"{"meta":{"key":"mark"}}"#;
+    assert_eq!(shown(mark, "<", "3"), ["mark 0x0/0xfffffffe drop", "mark 0x2/0xffffffff drop"]);
+    assert_eq!(shown(mark, ">", "4294967294"), ["mark 0xffffffff/0xffffffff drop"]);
+    assert_eq!(
+        shown(mark, "!=", r#"{"range":[2,5]}"#),
+        ["not mark 0x2/0xfffffffe not mark 0x4/0xfffffffe drop"]
+    );
+    let source = field("ip6", "saddr");
+    assert_eq!(shown(&source, "<", r#""::2""#), ["family ipv6 src ::-::1 drop"]);
+    let protocol = r#"{"meta":{"key":"protocol"}}"#;
+    assert_eq!(shown(protocol, "==", r#"{"set":["ip","ip6"]}"#), ["drop"]);
+    assert_eq!(shown(protocol, "==", r#"{"set":["arp","ip6"]}"#), ["family ipv6 drop"]);
+    assert_eq!(shown(protocol, "!=", r#"{"set":["ip"]}"#), ["not family ipv4 drop"]);
+    // A next header is known to be another one, where the protocol is.
+    let next = shown(&field("ip6", "nexthdr"), "==", r#""ipv6-icmp""#);
+    assert!(next[0].starts_with("family ipv6 proto ipv6-icmp maybe \"ip6 nexthdr\""), "{next:?}");
+    let hop_by_hop = shown(&field("ip6", "nexthdr"), "==", "0");
+    assert_eq!(hop_by_hop, ["family ipv6 with ip6-nexthdr 0 drop"]);
+    let offset = format!(r#"{{"&":[{},8191]}}"#, field("ip", "frag-off"));
+    assert_eq!(shown(&offset, "!=", "0"), ["family ipv4 not with fragment 0 drop"]);
+    assert_eq!(
+        rules_of(&rule(r#"{"tproxy":{"port":1}},{"accept":null}"#))[1],
+        "proto {tcp udp} maybe tproxy \"{\\\"tproxy\\\":{\\\"port\\\":1}}\" accept"
+    );
+}
+
+#[test]
+fn findings_name_table_chain_and_handle() {
+    let listing = r#"{"nftables":[{"chain":{"family":"inet","table":"t","name":"c","type":"filter","hook":"input","prio":0}},{"rule":{"family":"inet","table":"t","chain":"c","handle":4,"expr":[{"drop":null}]}},{"rule":{"family":"inet","table":"t","chain":"c","handle":7,"expr":[{"drop":null}]}}]}"#;
+    let ruleset = read("f", listing, Options::default()).expect("a good listing");
+    let report = crate::check::check(&ruleset, &crate::normal::NoPlaces, Default::default());
+    let findings: Vec<String> =
+        report.expect("it is flat").findings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        findings,
+        [
+            "f:1: changes nothing: without it handle 7 does the same (table inet t, chain c, handle 4)",
+            "f:1: changes nothing: handle 4 decides first, and the same (table inet t, chain c, handle 7)",
+        ]
+    );
 }
 
 /// Quotes in log prefixes are the one thing in the random rulesets that nft cannot take.
@@ -461,7 +529,7 @@ fn only_what_the_asked_chain_reaches_is_read_and_errors_name_table_chain_and_han
         "{\"nftables\":[",
         "{\"nftables\":[{\"chain\":{\"family\":\"inet\",\"table\":\"t\",\"name\":\"f\",\"type\":\"filter\",\
          \"hook\":\"forward\",\"prio\":0}},{\"rule\":{\"family\":\"inet\",\"table\":\"t\",\"chain\":\"f\",\
-         \"handle\":12,\"expr\":[{\"synproxy\":null}]}},",
+         \"handle\":12,\"expr\":[{\"sinproxy\":null}]}},",
     );
     read("f", &listing, Options { chain: Some("c"), table: None }).expect("f is not read");
     let error = read("f", &listing, Options::default()).expect_err("f is read").to_string();

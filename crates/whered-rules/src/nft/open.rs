@@ -88,7 +88,7 @@ pub(super) fn conditions(
     };
     let family = match words.first().copied() {
         Some("ip") => Some(Family::Ipv4),
-        Some("ip6") => Some(Family::Ipv6),
+        Some("ip6" | "exthdr") => Some(Family::Ipv6),
         _ => None,
     };
     let protocol = match words.first().copied() {
@@ -98,10 +98,49 @@ pub(super) fn conditions(
         }
         _ => None,
     };
+    let protocol = if name == "ip6-nexthdr" && mask.is_none() && matches!(operator, "==" | "in") {
+        next_protocols(right)
+    } else {
+        protocol.map(|number| Test::Protocol(vec![(number, number)]))
+    };
     let family = family.map(|family| Condition::is(Test::Family(family)));
-    let protocol = protocol.map(|number| Condition::is(Test::Protocol(vec![(number, number)])));
+    let protocol = protocol.map(Condition::is);
     let all = family.into_iter().chain(protocol).chain([Condition::new(test, negated)]);
     Some(Ok(all.collect()))
+}
+
+/// The next header of IPv6 is the packet's protocol unless extension headers follow. So other
+/// protocols are none of these, if none of these is an extension header.
+fn next_protocols(right: &Node) -> Option<Test> {
+    const EXTENSIONS: [u8; 8] = [0, 43, 44, 51, 60, 135, 139, 140];
+    let number = |node: &Node| match &node.value {
+        Value::Number(number) => u8::try_from(*number).ok(),
+        Value::Text(text) => names::protocol_number(text),
+        _ => None,
+    };
+    let list = right.get("set").unwrap_or(right);
+    let spans: Vec<Span<'_>> = match list.list() {
+        Some(list) => list.iter().map(span).collect::<Result<_, _>>().ok()?,
+        None => vec![span(right).ok()?],
+    };
+    let ranges: Option<Vec<(u8, u8)>> =
+        spans.into_iter().map(|(first, last)| Some((number(first)?, number(last)?))).collect();
+    let ranges = ranges?;
+    let is_extension =
+        |&(first, last): &(u8, u8)| EXTENSIONS.iter().any(|number| (first..=last).contains(number));
+    (!ranges.iter().any(is_extension)).then_some(Test::Protocol(ranges))
+}
+
+/// `ip frag-off & 0x1fff` is 0 but in later fragments.
+fn later_fragment(
+    name: &str,
+    mask: Option<&Node>,
+    operator: &str,
+    right: &Node,
+) -> Option<DetailTest> {
+    let is_offset = name == "ip-frag-off" && mask.and_then(Node::number) == Some(0x1fff);
+    let is_zero = right.number() == Some(0) && matches!(operator, "==" | "!=");
+    if is_offset && is_zero { DetailTest::of("fragment", vec![(0, 0)]) } else { None }
 }
 
 /// A statement that may hold or not, as `limit`.
@@ -141,6 +180,9 @@ fn detail_test(
     operator: &str,
     right: &Node,
 ) -> Option<Result<DetailTest, Wrong>> {
+    if let Some(test) = later_fragment(name, mask, operator, right) {
+        return Some(Ok(test));
+    }
     let named = NAMES.iter().find(|(words, _)| *words == name).map(|(_, name)| *name);
     let detail = Detail::named(named.unwrap_or(name))?;
     let number = |node: &Node| match &node.value {

@@ -66,6 +66,7 @@ pub fn read(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, Rul
         let mut problems = Problems::new(&name);
         other_chains(&ruleset, &reader.bases, &mut problems);
         problems.finish()?;
+        ruleset.remarks.extend(hooks::remark_on_entry(file, &ruleset));
     }
     Ok(ruleset)
 }
@@ -118,6 +119,7 @@ struct Open {
     branches: Vec<Vec<Condition>>,
     counters: Option<Counters>,
     comment: Option<String>,
+    handle: Option<u64>,
     /// Whether a rule was made of it already.
     did: bool,
     /// Whether nothing more may follow.
@@ -288,6 +290,7 @@ impl Reader<'_> {
             branches: vec![Vec::new()],
             counters: None,
             comment: node.text_at("comment").map(str::to_owned),
+            handle: node.get("handle").and_then(Node::number),
             did: false,
             ended: false,
         };
@@ -308,14 +311,9 @@ impl Reader<'_> {
     fn emit(&mut self, open: &mut Open, action: &Action) {
         for conditions in open.branches.clone() {
             let (counters, comment) = (open.counters, open.comment.clone());
-            self.builder.add_rule(
-                open.chain,
-                open.line,
-                conditions,
-                action.clone(),
-                counters,
-                comment,
-            );
+            let (chain, line, action) = (open.chain, open.line, action.clone());
+            let rule = self.builder.add_rule(chain, line, conditions, action, counters, comment);
+            self.builder.set_handle(rule, open.handle);
         }
         // What the kernel counted once shall not be counted twice.
         open.counters = None;
@@ -333,6 +331,17 @@ impl Reader<'_> {
                 open.branches = product(&open.branches, &condition, statement)?;
             }
             "last" => {}
+            "tproxy" => {
+                // Without a socket that listens, the rule ends here.
+                let protocol = Condition::is(Test::Protocol(vec![(6, 6), (17, 17)]));
+                let listens = Condition::is(open::uncertain(kind, statement));
+                let condition = [vec![protocol, listens]];
+                open.branches = product(&open.branches, &condition, statement)?;
+                let target = Arc::from(statement.written());
+                let action = Action::Other { target, changes: Changes::Nothing };
+                self.emit(open, &action);
+            }
+            "synproxy" => self.synproxy(statement, open)?,
             "notrack" | "ct helper" | "ct timeout" | "ct expectation" | "flow" | "dup"
             | "reset" | "secmark" | "tunnel" => {
                 let target = Arc::from(statement.written());
@@ -387,6 +396,21 @@ impl Reader<'_> {
         Ok(())
     }
 
+    /// The kernel answers a SYN itself, and an ACK opens the connection or is thrown away. Other
+    /// packets go on.
+    fn synproxy(&mut self, statement: &Node, open: &mut Open) -> Result<(), Wrong> {
+        let target = Arc::from(statement.written());
+        self.emit(open, &Action::Other { target, changes: Changes::Nothing });
+        let before = open.branches.clone();
+        for (mask, compare) in [(0x02, 0x02), (0x12, 0x10)] {
+            let flags = [vec![Condition::is(Test::TcpFlags { mask, compare })]];
+            open.branches = product(&before, &flags, statement)?;
+            self.emit(open, &Action::Drop);
+        }
+        open.branches = before;
+        Ok(())
+    }
+
     /// A match or target of iptables, of which nft prints the name alone.
     fn xt(&mut self, inner: &Node, statement: &Node, open: &mut Open) -> Result<(), Wrong> {
         let (kind, name) = (inner.text_at("type"), inner.text_at("name").unwrap_or_default());
@@ -413,6 +437,17 @@ impl Reader<'_> {
                     Changes::Nothing
                 };
                 self.emit(open, &Action::Other { target: Arc::from(name), changes });
+            }
+            (Some("target"), name) => {
+                let Some(steps) = crate::iptables::deciding(name, name) else {
+                    return Err((statement.at, format!("xt {name}"), STATEMENTS));
+                };
+                let before = open.branches.clone();
+                for (conditions, action) in steps {
+                    open.branches = product(&before, &[conditions], statement)?;
+                    self.emit(open, &action);
+                }
+                open.branches = before;
             }
             _ => return Err((statement.at, format!("xt {name}"), STATEMENTS)),
         }
@@ -481,16 +516,45 @@ impl Reader<'_> {
             },
         };
         let before = open.branches.clone();
+        let (mut others, mut keys) = (None, Vec::new());
         for entry in &elements {
             let Some([value, verdict]) = entry.list() else { return wrong(entry, ALLOWED) };
+            if element(value).text() == Some("*") {
+                others = Some(verdict);
+                continue;
+            }
             let alternatives = conditions(key, "==", element(value), &self.context)?;
             open.branches = product(&before, &alternatives, map)?;
             self.refuse_icmp_of_other_family(&open.branches, map)?;
             let action = self.verdict(verdict)?;
             self.emit(open, &action);
+            keys.extend(alternatives);
+        }
+        if let Some(verdict) = others {
+            open.branches = product(&before, &[none_of(keys, map)], map)?;
+            let action = self.verdict(verdict)?;
+            self.emit(open, &action);
         }
         Ok(())
     }
+}
+
+/// The conditions of packets that have the key of a map, but none of the values: these differ in
+/// their last condition. Where they do not, it is not known who they are.
+fn none_of(keys: Vec<Vec<Condition>>, map: &Node) -> Vec<Condition> {
+    let common = keys.first().map_or(&[][..], |key| &key[..key.len().saturating_sub(1)]).to_vec();
+    let is_alike = |key: &Vec<Condition>| key.len() == common.len() + 1 && key.starts_with(&common);
+    let is_exact = |key: &Vec<Condition>| {
+        key.last().is_some_and(|last| !matches!(last.test, Test::Uncertain(_)))
+    };
+    if keys.is_empty() || !keys.iter().all(|key| is_alike(key) && is_exact(key)) {
+        return vec![Condition::is(open::uncertain("map", map))];
+    }
+    let opposite = |mut key: Vec<Condition>| {
+        let last = key.pop()?;
+        Some(Condition::new(last.test, !last.negated))
+    };
+    common.into_iter().chain(keys.into_iter().filter_map(opposite)).collect()
 }
 
 /// A log; flags say what else of the packet is written down.

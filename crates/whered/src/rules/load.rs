@@ -11,6 +11,7 @@ use std::path::Path;
 
 use whered_engine::FilePlaces;
 use whered_engine::ip::HostBitsFinder;
+use whered_rules::iptables::OtherTables;
 use whered_rules::naive::Sets;
 use whered_rules::{Format, Predicate, ReadOptions, RulesError, Ruleset, Test};
 
@@ -78,14 +79,25 @@ pub(super) fn shown(path: &Path) -> String {
 /// The text of a file, or of standard input for `-`.
 pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
     let fail = |error: io::Error| Failure::Message(format!("{}: {error}", shown(path)));
-    let bytes = read_plain(path).map_err(fail)?;
-    String::from_utf8(bytes).map_err(|error| {
-        let good = error.utf8_error().valid_up_to();
-        let line = 1 + error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count();
+    let mut bytes = read_plain(path).map_err(fail)?;
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    String::from_utf8(bytes).or_else(|error| {
+        let bytes = error.as_bytes();
+        // Older files have comments in other encodings, which nothing looks at.
+        let is_comment = |line: &[u8]| line.trim_ascii_start().starts_with(b"#");
+        let mut lines = bytes.split(|&byte| byte == b'\n').zip(1..);
+        let wrong = lines.find(|(line, _)| !is_comment(line) && str::from_utf8(line).is_err());
+        let Some((_, line)) = wrong else { return Ok(String::from_utf8_lossy(bytes).into_owned()) };
         let name = shown(path);
-        Failure::Message(format!("{name}:{line}: found bytes that are no text: allowed is UTF-8"))
+        let message = format!("{name}:{line}: found bytes that are no text: allowed is UTF-8");
+        Err(Failure::Message(message))
     })
 }
+
+/// What some editors write before UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads a ruleset, and tells what is doubtful about its prefixes.
 pub(super) fn ruleset(path: &Path, options: Options<'_>) -> Result<Ruleset, Wrong> {
@@ -142,8 +154,12 @@ pub(super) fn ruleset_and_doubt(
 
 fn of_text(name: &str, rules: &str, options: Options<'_>) -> Result<Ruleset, Wrong> {
     let format = options.format.unwrap_or_else(|| Format::detect(rules));
-    let Options { table, chain, skip_tables: skips_other_tables, .. } = options;
-    let ruleset = format.read(name, rules, ReadOptions { table, chain, skips_other_tables })?;
+    let Options { table, chain, skip_tables, .. } = options;
+    if options.format.is_none() {
+        refuse_commands(name, rules)?;
+    }
+    let other_tables = if skip_tables { OtherTables::Skip } else { OtherTables::Remark };
+    let ruleset = format.read(name, rules, ReadOptions { table, chain, other_tables })?;
     if format.has_tables() {
         return Ok(ruleset);
     }
@@ -157,6 +173,23 @@ fn of_text(name: &str, rules: &str, options: Options<'_>) -> Result<Ruleset, Wro
         ruleset.base_chains().map(|id| ruleset.chain(id).name.as_str()).collect();
     let message = format!("{name}: found --chain {chain:?}: allowed is {}", names.join(", "));
     Ok(ruleset.entered_by(chain).ok_or(Failure::Message(message))?)
+}
+
+/// Refuses what programs read and do not write: scripts, and the text language of nft.
+fn refuse_commands(name: &str, rules: &str) -> Result<(), Failure> {
+    let is_comment = |line: &str| line.is_empty() || line.starts_with('#');
+    let mut lines = rules.lines().map(str::trim).zip(1..);
+    let Some((line, number)) = lines.find(|(line, _)| !is_comment(line)) else { return Ok(()) };
+    let mut words = line.split_whitespace().filter(|word| *word != "sudo");
+    let first = words.next().unwrap_or_default();
+    let (found, allowed) = match first.rsplit('/').next().unwrap_or_default() {
+        "iptables" | "ip6tables" => ("commands of iptables", "the output of iptables-save"),
+        "table" | "flush" | "add" | "delete" | "destroy" | "define" | "include" => {
+            ("the text language of nft", "the output of nft -j list ruleset")
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::Message(format!("{name}:{number}: found {found}: allowed is {allowed}")))
 }
 
 /// Opens the databases of `--db`.
