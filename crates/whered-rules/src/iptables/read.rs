@@ -391,13 +391,6 @@ fn pass_over(
             _ => return None,
         }
     }
-    let shown = |list: &[(u32, &str)]| {
-        let first: Vec<String> =
-            list.iter().take(3).map(|(line, target)| format!("{target} at line {line}")).collect();
-        let more = list.len().saturating_sub(3);
-        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
-        format!("{}{more}", first.join(", "))
-    };
     let and = if drops.is_some() { "and" } else { "but" };
     let has_drops = drops.is_some();
     let drops = drops.unwrap_or_else(|| "it drops nothing".to_owned());
@@ -415,4 +408,13 @@ fn pass_over(
         }
     }
     Some(remark)
+}
+
+/// The first of some targets with their lines.
+fn shown(list: &[(u32, &str)]) -> String {
+    let first: Vec<String> =
+        list.iter().take(3).map(|(line, target)| format!("{target} at line {line}")).collect();
+    let more = list.len().saturating_sub(3);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{}{more}", first.join(", "))
 }

@@ -373,7 +373,7 @@ impl<'c> RuleReader<'c> {
             return Ok(Test::MaskedAddress { side, value, mask });
         }
         if word.text.split(',').any(is_host_name) {
-            return Ok(self.host(side, word.text));
+            return Ok(self.host(side, &word.text));
         }
         let mut items = Vec::new();
         for part in word.text.split(',') {
@@ -384,7 +384,7 @@ impl<'c> RuleReader<'c> {
     }
 
     /// A name, which iptables looks up when it loads the rules. What it finds is not known here.
-    fn host(&self, side: Side, name: String) -> Test {
+    fn host(&self, side: Side, name: &str) -> Test {
         if name == "localhost" {
             let address = match self.context.family {
                 Family::Ipv4 => IpAddr::from(Ipv4Addr::LOCALHOST),
@@ -393,7 +393,7 @@ impl<'c> RuleReader<'c> {
             return Test::Address(side, vec![AddressItem::Prefix(Prefix::host(address))]);
         }
         let option = if side == Side::Source { "-s" } else { "-d" };
-        let text = joined([option, &name]);
+        let text = joined([option, name]);
         Test::Uncertain(Uncertain { kind: "host".into(), text: text.into() })
     }
 
