@@ -198,6 +198,8 @@ def judge(chain, table, hook, priority, versions, files):
         packet["destination_type"] = kind(packet["destination"])
         if hook == "forward":
             packet["out"] = way(packet["destination"])
+            # The kernel counts the hop before the chain.
+            packet["ttl"] -= 1
     lines = io.StringIO()
     columns = [name for name in sent[0] if name not in ("number", "part", "extensions")]
     rows = csv.DictWriter(lines, columns, extrasaction="ignore")
