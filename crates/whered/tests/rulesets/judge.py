@@ -103,6 +103,8 @@ def packets(seed, versions):
     chance = random.Random(seed)
     for number in range(1, ROUNDS + 1):
         version = chance.choice(versions)
+        # Every interface has a route to link-local addresses: none of them is the way out.
+        beyond = [address for address in NETS[version] if not address.startswith("fe80:")]
         to_us = chance.random() < 0.5
         protocol = chance.choice([6, 6, 17, 17, 1 if version == 4 else 58])
         part = chance.choice([""] * 20 + ["first", "later"])
@@ -113,7 +115,7 @@ def packets(seed, versions):
         packet = {
             "number": number,
             "source": chance.choice(NETS[version]),
-            "destination": chance.choice(local[:1] * 3 + local if to_us else NETS[version]),
+            "destination": chance.choice(local[:1] * 3 + local if to_us else beyond),
             "protocol": protocol,
             "source_port": 20000 + number if has_ports else 0,
             "destination_port": chance.choice(PORTS) if has_ports else 0,
