@@ -12,16 +12,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use memchr::memchr;
+
 use super::detect::Layout;
 use super::encoding::{DecodingReader, ReturnsReader, has_returns_alone, marked, refuse_utf16};
 use super::json_records::{Form, JsonRecords};
-use super::split::last_record_end;
+use super::split::{Shape, last_record_end};
 use crate::cli::Encoding;
 use crate::outcome::complain;
 use crate::unpack::{Stream, unpacked};
 
 /// The longest record.
 pub(crate) const RECORD_BYTES_MAX: usize = 64 << 20;
+/// How much is read at once: what is read into is set to zero before.
+const READ_BYTES_MAX: usize = 1 << 20;
 /// How many bytes decide what a first file is.
 const DETECTED_BYTES: usize = 256 << 10;
 /// How many first bytes show an encoding and a form of JSON.
@@ -273,11 +277,12 @@ impl Input {
         block: &mut Vec<u8>,
     ) -> Result<bool, String> {
         block.clear();
-        let mut wanted = size_bytes;
+        let (mut wanted, mut searched) = (size_bytes, 0);
         loop {
             let Some(current) = &mut self.current else { return Ok(false) };
             // A live input is asked only when there is nothing else to hand on.
-            if !current.is_live || last_record_end(&layout.shape, &self.carried) == 0 {
+            if !current.is_live || new_record_end(&layout.shape, &self.carried, searched) == 0 {
+                searched = if current.is_live { self.carried.len() } else { searched };
                 current.read_once(&mut self.carried, wanted)?;
             }
             if self.carried.len() < wanted && !current.is_at_end && !current.is_live {
@@ -292,7 +297,7 @@ impl Input {
                 }
                 return Ok(true);
             }
-            let end = last_record_end(&layout.shape, &self.carried);
+            let end = new_record_end(&layout.shape, &self.carried, searched);
             if end > 0 {
                 self.begin_file(layout)?;
                 let end = last_record_end(&layout.shape, &self.carried);
@@ -307,6 +312,7 @@ impl Input {
             if self.carried.len() > RECORD_BYTES_MAX {
                 return Err(too_long(&current.name));
             }
+            searched = searched.max(self.carried.len());
             wanted = (self.carried.len() * 2).max(wanted).min(RECORD_BYTES_MAX + 1);
         }
     }
@@ -349,6 +355,15 @@ impl Input {
     }
 }
 
+/// [`last_record_end`] of bytes of which the first `searched` hold none. Without a line end in the
+/// others there is none either, or one that can wait until an eighth more has come: a quoted cell
+/// may have become too long.
+fn new_record_end(shape: &Shape, bytes: &[u8], searched: usize) -> usize {
+    let has_line_end = memchr(b'\n', bytes.get(searched..).unwrap_or_default()).is_some();
+    let is_worth_it = has_line_end || bytes.len() - searched >= searched / 8;
+    if is_worth_it { last_record_end(shape, bytes) } else { 0 }
+}
+
 fn too_long(name: &str) -> String {
     let most = RECORD_BYTES_MAX >> 20;
     format!("{name}: a record of more than {most} MiB; allowed: less")
@@ -377,7 +392,7 @@ impl Current {
         if start >= limit {
             return Ok(true);
         }
-        bytes.resize(limit, 0);
+        bytes.resize(limit.min(start + READ_BYTES_MAX), 0);
         let read = loop {
             let Some(room) = bytes.get_mut(start..) else { break Ok(0) };
             match self.reader.read(room) {
