@@ -91,7 +91,7 @@ impl PacketField {
 /// let unknown = Fields::ALL.without(PacketField::Protocol);
 /// assert!(unknown.has(PacketField::State) && !unknown.has(PacketField::Protocol));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Fields(u16);
 
 impl Fields {

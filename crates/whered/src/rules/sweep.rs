@@ -11,7 +11,10 @@
 //! not there yet: a batch is also full when the source would have to wait. Cost: compiling the
 //! rules takes up to half a second; memory does not grow with the input.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -21,8 +24,8 @@ use std::time::{Duration, Instant};
 use whered_rules::classify::plan::Budget;
 use whered_rules::compile::{BATCH, Matcher};
 use whered_rules::naive::{NoSets, Outcome as PacketOutcome, evaluate_partly};
-use whered_rules::unknown::Fields;
-use whered_rules::{Packet, Ruleset};
+use whered_rules::unknown::{Fields, PacketField};
+use whered_rules::{Packet, Ruleset, State};
 
 use super::captures::{self, PacketInput};
 use super::load::{self, FileSets, Options};
@@ -81,6 +84,7 @@ pub(crate) fn run(arguments: &MatchArguments) -> Result<Outcome, Failure> {
         matcher: &matcher,
         sets: FileSets(&file_places),
         asked: Fields::asked_by(&ruleset),
+        known: RefCell::default(),
     };
     sweep(&evaluator, opened, arguments)
 }
@@ -144,6 +148,30 @@ struct Evaluator<'a> {
     sets: FileSets<'a>,
     /// The fields that the rules ask for.
     asked: Fields,
+    /// Outcomes of partly known packets: lines of one client are often many.
+    known: RefCell<HashMap<PartlyKey, PacketOutcome>>,
+}
+
+/// How many outcomes of partly known packets are remembered.
+const KNOWN_OUTCOMES_MAX: usize = 1 << 14;
+
+/// What a partly known packet tells, without interfaces and details.
+type PartlyKey = (IpAddr, IpAddr, [u8; 5], [u16; 2], State, u32, Fields);
+
+/// The key of a packet for rules that ask for some fields.
+fn partly_key(record: &Record, asked: Fields) -> Option<PartlyKey> {
+    let Packet { icmp_type, icmp_code, tcp_flags, dscp, protocol, .. } = record.packet;
+    let Packet { source_port, destination_port, .. } = record.packet;
+    let is_plain = record.input.is_none() && record.output.is_none() && record.details.is_empty();
+    let octets = [protocol, icmp_type, icmp_code, tcp_flags, dscp];
+    // A port that no rule asks for differs in most lines.
+    let port = |field, port| if asked.has(field) { port } else { 0 };
+    let ports = [
+        port(PacketField::SourcePort, source_port),
+        port(PacketField::DestinationPort, destination_port),
+    ];
+    let Packet { source, destination, state, mark, .. } = record.packet;
+    is_plain.then_some((source, destination, octets, ports, state, mark, record.unknown))
 }
 
 impl Evaluator<'_> {
@@ -155,10 +183,24 @@ impl Evaluator<'_> {
             return self.matcher.find_batch(packets, &NoSets);
         }
         let outcomes = batch.iter().zip(packets).map(|(record, packet)| match is_partly(record) {
-            true => evaluate_partly(self.ruleset, packet, record.unknown, &self.sets),
+            true => self.find_partly(record, packet),
             false => self.matcher.find(packet, &NoSets),
         });
         outcomes.collect()
+    }
+
+    fn find_partly(&self, record: &Record, packet: &Packet<'_>) -> PacketOutcome {
+        let key = partly_key(record, self.asked);
+        let mut known = self.known.borrow_mut();
+        if let Some(outcome) = key.as_ref().and_then(|key| known.get(key)) {
+            return outcome.clone();
+        }
+        let outcome = evaluate_partly(self.ruleset, packet, record.unknown, &self.sets);
+        if known.len() >= KNOWN_OUTCOMES_MAX {
+            known.clear();
+        }
+        known.extend(key.map(|key| (key, outcome.clone())));
+        outcome
     }
 }
 
