@@ -1,5 +1,5 @@
-//! Any bytes as text of an encoding, with any line ends, and as JSON of any form: UTF-8 comes out of
-//! UTF-16, one line of each record out of JSON, and the same whatever sizes the pieces have.
+//! Any bytes as text of an encoding, with any line ends, and as JSON of any form: UTF-8 comes
+//! out of UTF-16, one line of each record out of JSON, and the same whatever sizes the pieces have.
 //!
 //! Not for what records mean, nor for the program around the readers, which is no library: they are
 //! compiled in here by their paths.

@@ -1,7 +1,7 @@
 //! What firewalls load into the kernel is read, and decides real packets as the kernel does.
 //!
 //! ```text
-//! rulesets/make.sh ─► samples: ufw, firewalld, Docker, kube-proxy, libvirt, fail2ban, OpenWrt, proxies
+//! rulesets/make.sh ─► samples: ufw, firewalld, Docker, kube-proxy, libvirt, OpenWrt, ...
 //! sample ─► every chain that filters is read
 //! sample ─► kernel ─► packets that pass ─┐
 //!      └──► whered match ─► verdicts ────┴► equal, or maybe

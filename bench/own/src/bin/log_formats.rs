@@ -1,9 +1,9 @@
 //! CPU time of `whered enrich` for a line of each log format, next to that of a combined line.
 //!
-//! Not for lookups: they cost the same in every format, and `--no-lookup` leaves them out. Lines of
-//! all formats have about the length of a combined line, by the length of a user agent, a path or a
-//! message. Formats run in turn; the least time of all rounds counts. The number of records that the
-//! program reports is checked.
+//! Not for lookups: they cost the same in every format, and `--no-lookup` leaves them out. Lines
+//! of all formats have about the length of a combined line, by the length of a user agent, a path
+//! or a message. Formats run in turn; the least time of all rounds counts. The number of records
+//! that the program reports is checked.
 //!
 //! ```text
 //! log_formats WHERED DATABASE [ROUNDS [FORMAT ...]]

@@ -6,7 +6,7 @@
 //! with one name the first counts: that of the IP header.
 //!
 //! ```text
-//! [  12.345] [UFW BLOCK] IN=eth0 OUT= MAC=... SRC=192.0.2.1 DST=192.0.2.2 LEN=60 ... PROTO=TCP SPT=1 ...
+//! [  12.345] [UFW BLOCK] IN=eth0 OUT= MAC=... SRC=192.0.2.1 DST=192.0.2.2 ... PROTO=TCP ...
 //!            log_prefix
 //! ```
 

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 use super::candidates::{Candidates, bounds, bounds_of_key};
 use super::regions::{OutOfSteps, Steps, walk};
-use super::{Effort, Finding, Kind, Report, names_of, place_of};
+use super::{Effort, Finding, Kind, Report, location_of, names_of};
 use crate::error::RulesError;
 use crate::model::{RuleId, Ruleset, Verdict};
 use crate::normal::{Conjunction, Effect, Field, Key, NormalForm, Options, Places};
@@ -94,7 +94,7 @@ fn judge(ruleset: &Ruleset, id: RuleId, states: &[State], report: &mut Report) {
     let state = &states[id.index()];
     let mut add = |kind, message: String| {
         let origin = ruleset.rule(id).origin.clone();
-        let message = format!("{message}{}", place_of(ruleset, id));
+        let message = format!("{message}{}", location_of(ruleset, id));
         report.findings.push(Finding { kind, rule: Some(id), origin, message });
     };
     let named = |rules: &BTreeSet<RuleId>| rules.iter().copied().take(NAMED).collect::<Vec<_>>();

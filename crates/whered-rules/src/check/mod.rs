@@ -122,7 +122,7 @@ fn names_of(ruleset: &Ruleset, rules: &[RuleId]) -> String {
 }
 
 /// Where a rule stands, by the words of nft.
-fn place_of(ruleset: &Ruleset, id: RuleId) -> String {
+fn location_of(ruleset: &Ruleset, id: RuleId) -> String {
     let rule = ruleset.rule(id);
     let Some(handle) = rule.handle else { return String::new() };
     let chain = &ruleset.chain(rule.chain).name;
@@ -139,7 +139,7 @@ fn table_of(ruleset: &Ruleset) -> String {
 }
 
 /// The table, where the rules are a listing of nft.
-fn table_place(ruleset: &Ruleset) -> String {
+fn table_location(ruleset: &Ruleset) -> String {
     let is_listed = ruleset.rules().iter().any(|rule| rule.handle.is_some());
     if is_listed { format!(" ({})", table_of(ruleset)) } else { String::new() }
 }
@@ -180,7 +180,7 @@ fn unused_sets(ruleset: &Ruleset, report: &mut Report) {
             _ => None,
         })
         .collect();
-    let place = table_place(ruleset);
+    let location = table_location(ruleset);
     for set in ruleset.sets().iter().filter(|set| !asked.contains(set.name.as_str())) {
         report.findings.push(Finding {
             kind: Kind::UnusedSet { name: set.name.clone() },
@@ -205,7 +205,7 @@ fn unused_chains(ruleset: &Ruleset, report: &mut Report) {
             }
         }
     }
-    let place = table_place(ruleset);
+    let location = table_location(ruleset);
     for (index, _) in reached.iter().enumerate().filter(|(_, reached)| !**reached) {
         let chain = ChainId(index as u32);
         let (name, origin) = (&ruleset.chain(chain).name, ruleset.chain(chain).origin.clone());

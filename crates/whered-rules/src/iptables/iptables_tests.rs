@@ -469,7 +469,8 @@ fn names_of_hosts_are_looked_up_by_iptables_so_that_they_are_maybe() {
 fn other_tables_that_may_drop_are_a_remark_where_that_is_asked_for() {
     let text = "*raw\n:PREROUTING ACCEPT [0:0]\n-A PREROUTING -d 10.0.0.2 ! -i br0 -j DROP\nCOMMIT\n\
                 *mangle\n:PREROUTING ACCEPT [0:0]\n:FORWARD DROP [0:0]\nCOMMIT\n\
-                *filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n-A FORWARD -o br0 -j ACCEPT\nCOMMIT\n";
+                *filter\n:INPUT ACCEPT [0:0]\n:FORWARD DROP [0:0]\n\
+                -A FORWARD -o br0 -j ACCEPT\nCOMMIT\n";
     let read = |chain, other_tables| {
         read("f", text, Options { chain: Some(chain), other_tables, ..Options::default() })
     };

@@ -38,7 +38,7 @@ pub(crate) fn marked(head: &[u8]) -> Option<Encoding> {
 /// How many bytes show UTF-16.
 const UTF16_BYTES: usize = 512;
 
-/// Refuses what looks like UTF-16 without a byte order mark: every other byte is zero, but for some.
+/// Refuses what looks like UTF-16 without a byte order mark: nearly every other byte is zero.
 ///
 /// # Errors
 /// That it does.

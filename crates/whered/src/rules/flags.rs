@@ -193,7 +193,8 @@ pub(crate) struct MatchArguments {
     /// Encoding of a log; without it, UTF-8, or UTF-16 with a byte order mark
     #[arg(long, value_enum)]
     pub(crate) encoding: Option<Encoding>,
-    /// Connection state of the packets of a capture (default: untracked) or a log (default: unknown)
+    /// Connection state of the packets of a capture (default: untracked) or a log (default:
+    /// unknown)
     #[arg(long, value_name = "STATE", value_parser = parse_state)]
     pub(crate) state: Option<State>,
     /// Property assumed for packets that do not have it themselves, such as ttl=64 or

@@ -1,13 +1,13 @@
 //! Which columns of a log say what of a packet.
 //!
 //! Not for reading records. A column counts only where it is about the packet that the source
-//! address is of: behind a proxy's header such as `X-Forwarded-For`, ports and destination are those
-//! of another connection.
+//! address is of: behind a proxy's header such as `X-Forwarded-For`, ports and destination are
+//! those of another connection.
 //!
 //! ```text
 //! log                        source       what else is said
 //! VPC flow                   srcaddr      dstaddr, srcport, dstport, protocol, bytes
-//! netfilter                  SRC          DST, PROTO, SPT, DPT, TYPE, CODE, flags, IN, OUT, TOS, ...
+//! netfilter                  SRC          DST, PROTO, SPT, DPT, TYPE, CODE, flags, IN, ...
 //! IIS, W3C                   c-ip         s-ip, c-port, s-port
 //! Zeek but conn.log          id.orig_h    id.resp_h, id.orig_p, id.resp_p, proto
 //! JSON                       source.ip    destination.ip, source.port, ..., network.transport

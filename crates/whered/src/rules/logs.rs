@@ -86,12 +86,12 @@ pub(super) struct LogSource {
     /// The line that it begins in.
     line: u64,
     scratch: Scratch,
-    skipped: Skipped,
+    skipped: SkippedCounts,
 }
 
 /// What was passed over.
 #[derive(Default)]
-struct Skipped {
+struct SkippedCounts {
     comments: u64,
     empty_lines: u64,
     /// Records whose address is not there.
@@ -146,7 +146,7 @@ impl LogSource {
             at: 0,
             line: lines as u64 + 1,
             scratch: Scratch::default(),
-            skipped: Skipped::default(),
+            skipped: SkippedCounts::default(),
         }))
     }
 
@@ -251,7 +251,7 @@ impl PacketSource for LogSource {
     }
 
     fn remarks(&self) -> Vec<String> {
-        let Skipped { comments, empty_lines, without_address, other_messages } = self.skipped;
+        let SkippedCounts { comments, empty_lines, without_address, other_messages } = self.skipped;
         let cut_lines = self.input.cut_lines().load(Ordering::Relaxed);
         let counts = [
             (comments, "comments"),

@@ -116,8 +116,8 @@ impl Report<'_> {
         outcome: &Outcome,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let Told { destination, protocol, source_port, destination_port } =
-            Told::new(packet, unknown);
+        let PacketColumns { destination, protocol, source_port, destination_port } =
+            PacketColumns::new(packet, unknown);
         let shown = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
         write!(out, "{} {} {}", packet.source, shown(destination), shown(protocol))?;
         let has_port = source_port.is_some() || destination_port.is_some();
@@ -140,8 +140,8 @@ impl Report<'_> {
         outcome: &Outcome,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let Told { destination, protocol, source_port, destination_port } =
-            Told::new(packet, record.unknown);
+        let PacketColumns { destination, protocol, source_port, destination_port } =
+            PacketColumns::new(packet, record.unknown);
         write!(out, "{},{},", record.number, packet.source)?;
         for value in [destination, protocol, source_port, destination_port] {
             write!(out, "{},", value.unwrap_or_default())?;
@@ -315,21 +315,21 @@ struct Line<'a> {
 }
 
 /// The fields of a packet as texts; nothing for those that its source does not tell.
-struct Told {
+struct PacketColumns {
     destination: Option<String>,
     protocol: Option<String>,
     source_port: Option<String>,
     destination_port: Option<String>,
 }
 
-impl Told {
-    fn new(packet: &Packet<'_>, unknown: Fields) -> Told {
-        let told = |field, text: &dyn Fn() -> String| (!unknown.has(field)).then(text);
-        Told {
-            destination: told(PacketField::Destination, &|| packet.destination.to_string()),
-            protocol: told(PacketField::Protocol, &|| protocol(packet.protocol)),
-            source_port: told(PacketField::SourcePort, &|| packet.source_port.to_string()),
-            destination_port: told(PacketField::DestinationPort, &|| {
+impl PacketColumns {
+    fn new(packet: &Packet<'_>, unknown: Fields) -> PacketColumns {
+        let known = |field, text: &dyn Fn() -> String| (!unknown.has(field)).then(text);
+        PacketColumns {
+            destination: known(PacketField::Destination, &|| packet.destination.to_string()),
+            protocol: known(PacketField::Protocol, &|| protocol(packet.protocol)),
+            source_port: known(PacketField::SourcePort, &|| packet.source_port.to_string()),
+            destination_port: known(PacketField::DestinationPort, &|| {
                 packet.destination_port.to_string()
             }),
         }

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes the samples beside this file: what firewalls load into the kernel, as it lists them.
 #
-# ufw and firewalld are run themselves (Debian: ufw, firewalld, dbus); the rules of Docker, kube-proxy,
-# libvirt, fail2ban and OpenWrt are loaded as their sources write them; so are
-# proxies, fragments and extension headers, which no firewall has all of. Everything happens in network
-# and mount namespaces of its own; needs root, iptables, nftables and python3.
+# ufw and firewalld are run themselves (Debian: ufw, firewalld, dbus); the rules of Docker,
+# kube-proxy, libvirt, fail2ban and OpenWrt are loaded as their sources write them; so are proxies,
+# fragments and extension headers, which no firewall has all of. Everything happens in network and
+# mount namespaces of its own; needs root, iptables, nftables and python3.
 set -euo pipefail
 cd "$(dirname "$0")"
 here=$PWD
