@@ -186,7 +186,7 @@ fn unused_sets(ruleset: &Ruleset, report: &mut Report) {
             kind: Kind::UnusedSet { name: set.name.clone() },
             rule: None,
             origin: set.origin.clone(),
-            message: format!("set {:?} is used by no rule{place}", set.name),
+            message: format!("set {:?} is used by no rule{location}", set.name),
         });
     }
 }
@@ -213,7 +213,7 @@ fn unused_chains(ruleset: &Ruleset, report: &mut Report) {
             kind: Kind::UnusedChain { chain },
             rule: None,
             origin,
-            message: format!("chain {name:?} is never entered{place}"),
+            message: format!("chain {name:?} is never entered{location}"),
         });
     }
 }
