@@ -104,7 +104,7 @@ fn texts() -> Vec<Case> {
         counts("too many columns", "rows", wide, (1, 1), "50001 columns"),
         counts("Latin-1 in lines", "lines", latin(&umlaut), (2, 1), "not UTF-8"),
         counts("Latin-1 in rows", "rows", latin(&format!("{ROWS}ä,1,2,3\n")), (1, 1), "not UTF-8"),
-        never("UTF-16 lines", "lines", utf16(LINE), "only UTF-8"),
+        counts("UTF-16 lines", "lines", utf16(LINE), (1, 0), ""),
         counts("half a line", "lines", format!("{LINE}{{\"m\":\"b\","), (1, 1), "EOF"),
         counts("half a row", "rows", format!("{ROWS}b,1"), (1, 1), "2 columns"),
         never("white space", "lines", "\n\n  \n", "empty"),
@@ -117,7 +117,8 @@ fn documents() -> Vec<Case> {
                   <upload><sighting object=\"&b;\" x=\"1\" y=\"2\" t=\"1\"/></upload>";
     let outside = "<!DOCTYPE u [<!ENTITY a SYSTEM \"file:///etc/passwd\">]><upload/>";
     let entity = format!(r#"{GOOD}<sighting object="&x;" x="1" y="2" t="1"/>"#);
-    let latin = "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><upload/>";
+    let document = format!("<upload>{GOOD}</upload>");
+    let declared = |encoding| format!("<?xml version=\"1.0\" encoding=\"{encoding}\"?>{document}");
     let times = ["-1", "1e300", "NaN", "99999999999999999999999", "9223372036854775807"];
     let more_times = ["-9223372036854775808", "now", "2023-13-45T99:99:99Z", "9999999999999"];
     let clock: String = times
@@ -133,8 +134,9 @@ fn documents() -> Vec<Case> {
         counts("an entity that is none", "xml", xml(&entity), (1, 1), "unrecognized entity"),
         never("endless elements", "xml", format!("<upload>{}", "<a>".repeat(30_000)), "deeper"),
         counts("endless attributes", "xml", attributes, (1, 1), "member is missing"),
-        never("another encoding", "xml", latin, "'ISO-8859-1'"),
-        never("UTF-16", "xml", utf16("<upload></upload>"), "only UTF-8"),
+        counts("Latin-1", "xml", declared("ISO-8859-1"), (1, 0), ""),
+        never("an encoding that is none", "xml", declared("ISO-8859-99"), "'ISO-8859-99'"),
+        counts("UTF-16", "xml", utf16(&document), (1, 0), ""),
         counts("half a tag", "xml", format!("<upload>{GOOD}<sigh"), (1, 1), "within a tag"),
         counts("clock nonsense", "xml", xml(&format!("{GOOD}{clock}")), (1, 9), "time"),
     ]
