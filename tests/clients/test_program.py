@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import socket
 import subprocess
 
@@ -297,3 +298,19 @@ def test_rules_by_command_with_bits_behind_a_prefix_are_in_the_log(serve):
     client.execute_command("RULES.SET", "q", "OWN", "chain input policy drop {\n src 10.0.0.1/8 accept\n}\n")
     found = 'RULES.SET: line 2, column 6: found "10.0.0.1/8", which has bits set behind its length'
     eventually(lambda: found in server.log_text() or pytest.fail(server.log_text()))
+
+
+def test_the_demo_reloads_on_sighup_and_ends_cleanly_on_sigterm(tmp_path):
+    flags = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--dns", "127.0.0.1:0"]
+    command = [BINARY, "serve", "--demo", "--data-dir", str(tmp_path / "data"), *flags]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            while server.stdout.readline() not in ("ready\n", ""):
+                pass
+            server.send_signal(signal.SIGHUP)
+            with pytest.raises(subprocess.TimeoutExpired):
+                server.wait(timeout=1)
+            server.terminate()
+            assert server.wait(timeout=20) == 0
+        finally:
+            server.kill()

@@ -1,13 +1,14 @@
 //! What a command does before a signal ends it.
 //!
 //! For: commands that leave something behind if they end in the middle. Not for the server, which
-//! has its own signals.
+//! has its own signals: it says so before it writes a file.
 //!
 //! A signal that the command was started with as ignored (as by `nohup`, or in the background of a
 //! script) stays ignored. The exit code is 128 and the signal's number, as shells have it.
 
 use std::fs;
 use std::process;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tokio::runtime;
@@ -18,6 +19,13 @@ use tokio::sync::mpsc;
 const SIGNALS: [(fn() -> SignalKind, i32); 3] =
     [(SignalKind::hangup, 1), (SignalKind::interrupt, 2), (SignalKind::terminate, 15)];
 
+static HAS_OWN_SIGNALS: AtomicBool = AtomicBool::new(false);
+
+/// Says that the process looks after its signals: [`before_end`] then does nothing.
+pub(crate) fn leave_signals() {
+    HAS_OWN_SIGNALS.store(true, Ordering::Relaxed);
+}
+
 /// Does something before SIGHUP, SIGINT or SIGTERM ends the process. Where the system lends
 /// no signals, these end it at once, as they do without this.
 #[allow(
@@ -25,6 +33,9 @@ const SIGNALS: [(fn() -> SignalKind, i32); 3] =
     reason = "a signal ends the process, as it does without this; no journal is open"
 )]
 pub(crate) fn before_end(work: impl FnOnce() + Send + 'static) {
+    if HAS_OWN_SIGNALS.load(Ordering::Relaxed) {
+        return;
+    }
     let ignored = ignored_signals();
     let runtime = runtime::Builder::new_current_thread().enable_io().build();
     let Ok(runtime) = runtime else { return };

@@ -18,6 +18,7 @@ use whered_server::{Config, HandedOver, Server, Successor};
 
 use crate::cli::ServeArguments;
 use crate::demo;
+use crate::interrupt;
 use crate::links::{self, Links};
 use crate::outcome::{Failure, Outcome};
 use crate::restart::Restart;
@@ -33,6 +34,7 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Failure::new)?;
     // Signals are caught before anything is opened: none is lost while starting.
+    interrupt::leave_signals();
     let mut signals = runtime.block_on(async { Signals::new() }).map_err(Failure::new)?;
     let restart = Restart::note().map_err(Failure::new)?;
     let source = Source::new(arguments)?;
