@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -248,20 +249,32 @@ def test_a_signal_leaves_no_unfinished_file(city, tmp_path, number):
     assert list(tmp_path.iterdir()) == []
 
 
+# A process begins with the memory of the one that made it: a small one makes the one to measure.
+MEASURE = """
+import os, subprocess, sys
+run = subprocess.Popen(sys.argv[1:])
+_, status, usage = os.wait4(run.pid, 0)
+print(usage.ru_maxrss)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
 def run_measured(command, write):
     """The exit code, standard error and the most memory in MiB of a command with this input."""
     read_end, write_end = os.pipe()
-    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=write_end)
+    command = [sys.executable, "-c", MEASURE, *map(str, command), "-o", "/dev/null"]
+    run = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=write_end)
     os.close(write_end)
     try:
         write(run.stdin)
         run.stdin.close()
     except BrokenPipeError:
         pass
-    _, status, usage = os.wait4(run.pid, 0)
-    run.returncode = os.waitstatus_to_exitcode(status)
+    memory = int(run.stdout.read())
+    run.stdout.close()
+    code = run.wait(timeout=20)
     with os.fdopen(read_end, "rb") as errors:
-        return run.returncode, errors.read(), usage.ru_maxrss >> 10
+        return code, errors.read(), memory >> 10
 
 
 LONG = {
