@@ -44,7 +44,7 @@ other_pythons() {
     own="$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_config_var("VERSION"))')"
     candidates="$(
         compgen -c | grep -E '^python3\.[0-9]+t?$' | sort -u
-        ls "$(pyenv root 2> /dev/null)"/versions/*/bin/python3.* 2> /dev/null | grep -E 'python3\.[0-9]+t?$' || true
+        printf '%s\n' "$(pyenv root 2> /dev/null)"/versions/*/bin/python3.* | grep -E 'python3\.[0-9]+t?$' || true
     )"
     for candidate in $candidates; do
         version="$("$candidate" -c 'import sys, sysconfig, venv, ensurepip
