@@ -42,7 +42,7 @@ mod stop;
 #[cfg(feature = "streams")]
 pub mod streams;
 pub mod sync;
-pub mod unpack;
+pub use whered_unpack as unpack;
 pub mod uploads;
 
 pub use error::ConnectError;

@@ -7,7 +7,7 @@
 //! ```text
 //! level 3   server -> engine, dns     connect -> engine, feeds
 //! level 2   engine -> everything of levels 0 and 1
-//! level 1   mmdb, rules, dns -> ip    feeds -> geo    capture -> ip
+//! level 1   mmdb, rules, dns, unpack -> ip    feeds -> geo    capture -> ip
 //! level 0   ip, geo -> simd    store    random, for the tests of all
 //! ```
 //!
@@ -23,6 +23,7 @@ const LEVEL_0_TO_1: &[&str] = &[
     "whered-simd",
     "whered-random",
     "whered-ip",
+    "whered-unpack",
     "whered-geo",
     "whered-store",
     "whered-mmdb",
@@ -35,6 +36,7 @@ const LEVEL_0_TO_3: &[&str] = &[
     "whered-simd",
     "whered-random",
     "whered-ip",
+    "whered-unpack",
     "whered-geo",
     "whered-store",
     "whered-mmdb",
@@ -54,6 +56,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-ip", &["whered-simd", "whered-random"]),
     ("whered-geo", &["whered-simd", "whered-random"]),
     ("whered-store", &["whered-random"]),
+    ("whered-unpack", &["whered-ip"]),
     ("whered-mmdb", &["whered-random", "whered-ip"]),
     ("whered-rules", &["whered-simd", "whered-random", "whered-ip"]),
     ("whered-dns", &["whered-simd", "whered-ip"]),
@@ -61,7 +64,10 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-capture", &["whered-ip"]),
     ("whered-engine", LEVEL_0_TO_1),
     ("whered-server", &["whered-engine", "whered-dns"]),
-    ("whered-connect", &["whered-engine", "whered-feeds", "whered-geo", "whered-ip"]),
+    (
+        "whered-connect",
+        &["whered-engine", "whered-feeds", "whered-geo", "whered-ip", "whered-unpack"],
+    ),
     ("whered", LEVEL_0_TO_3),
 ];
 
@@ -72,7 +78,10 @@ const BENCH_LIBRARY: &str = "bench/whered-bench";
 const BINDINGS: &[(&str, &[&str])] = &[
     ("bindings/c/maxminddb", &["whered-ip", "whered-mmdb"]),
     ("bindings/c/whered", &["whered-ip", "whered-mmdb"]),
-    ("bindings/python", &["whered-geo", "whered-ip", "whered-mmdb", "whered-rules", "whered-simd"]),
+    (
+        "bindings/python",
+        &["whered-geo", "whered-ip", "whered-mmdb", "whered-rules", "whered-simd", "whered-unpack"],
+    ),
     ("bindings/redis-module", &["whered-engine"]),
 ];
 

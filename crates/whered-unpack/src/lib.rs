@@ -5,7 +5,7 @@
 //! LZ4 (any number of frames). Every other packing, a second packing inside the first and an
 //! archive of files are refused with the way to unpack them.
 //!
-//! Nothing waits for more than [`Packing::MAGIC_BYTES`], so that a live stream is not held back.
+//! Not for: what is in a stream. Nothing is written. Nothing waits for more than [`Packing::MAGIC_BYTES`], so that a live stream is not held back.
 
 use std::fmt;
 use std::fs;
@@ -200,7 +200,7 @@ pub fn read_plain(path: &Path) -> io::Result<Vec<u8>> {
 ///
 /// ```
 /// use std::io::Read;
-/// use whered_connect::unpack::unpacked;
+/// use whered_unpack::unpacked;
 ///
 /// let packed = zstd::encode_all(&b"192.0.2.1\n"[..], 3)?;
 /// let packed = Box::new(std::io::Cursor::new(packed));
@@ -229,6 +229,39 @@ pub fn unpacked(stream: Stream, count: Arc<AtomicU64>) -> io::Result<(Stream, bo
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
     }
     Ok((Box::new(ArchiveGuard { inner: reader, head: Vec::new() }), true))
+}
+
+/// All bytes of a stream, unpacked if it is packed; more than `bytes_max` are refused.
+///
+/// # Errors
+/// As [`unpacked`], and that there are more bytes.
+///
+/// ```
+/// let packed = zstd::encode_all(&b"192.0.2.1\n"[..], 3)?;
+/// let packed = Box::new(std::io::Cursor::new(packed));
+/// assert_eq!(whered_unpack::read_unpacked(packed, 100)?, b"192.0.2.1\n");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn read_unpacked(stream: Stream, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let (magic, stream) = peeked(stream)?;
+    let (stream, is_packed) = unpacked(Box::new(stream), Arc::default())?;
+    let mut bytes = Vec::new();
+    let read = stream.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes);
+    read.map_err(|error| match Packing::of(&magic).filter(|_| is_packed) {
+        Some(packing) => {
+            let name = packing.name();
+            let message = format!("is packed with {name} and cannot be unpacked ({error})");
+            io::Error::new(error.kind(), message)
+        }
+        None => error,
+    })?;
+    if bytes.len() as u64 > bytes_max {
+        let message = format!("has more than {bytes_max} bytes, unpacked");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    // An archive that is shorter than its first block is none.
+    Packing::refuse(&bytes)?;
+    Ok(bytes)
 }
 
 /// The first bytes of a stream, and all of the stream. What came with them stays together, so that
@@ -297,6 +330,17 @@ mod tests {
         0x2e, 0x38, 0xa, 0x0, 0xe0, 0x39, 0x49, 0x25, 0x27, 0x5e, 0x84, 0x22, 0x0, 0x1, 0x20, 0x8,
         0xbb, 0x19, 0xd9, 0xbb, 0x1f, 0xb6, 0xf3, 0x7d, 0x1, 0x0, 0x0, 0x0, 0x0, 0x4, 0x59, 0x5a,
     ];
+
+    #[test]
+    fn a_stream_is_read_whole_up_to_a_limit() {
+        let text = b"8.8.8.8\n".repeat(1000);
+        for packed in [text.clone(), gzip(&text), bzip2(&text), lz4(&text)] {
+            let read = |max| read_unpacked(Box::new(Cursor::new(packed.clone())), max);
+            assert_eq!(read(8000).unwrap(), text);
+            let refused = read(7999).unwrap_err().to_string();
+            assert_eq!(refused, "has more than 7999 bytes, unpacked");
+        }
+    }
 
     #[test]
     fn streams_one_behind_the_other_are_one_and_half_a_stream_is_an_error() {
