@@ -136,7 +136,7 @@ fn bits_behind_a_prefix_that_a_feed_brings_are_written_down() {
     };
     let list = FeedSource {
         name: "list".to_owned(),
-        input: FeedInput::Prefixes(whered_ip::SetFormat::Plain),
+        input: FeedInput::Prefixes(whered_ip::SetReading::of(whered_ip::SetFormat::Plain)),
         tables: Vec::new(),
         set: Some(set),
         ..source()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use whered_engine::ip::{Block, MemberList, PrefixMatch, SetFormat};
+use whered_engine::ip::{Block, MemberList, PrefixMatch, SetFormat, SetReading};
 use whered_engine::{Engine, EngineOptions, LoadOptions, SetOperation, Setup, WriteError};
 use whered_random::Random;
 
@@ -163,7 +163,7 @@ fn a_text_counts_as_a_whole_or_not_at_all() {
     assert_eq!(sets.names(), ["s"], "a refused text makes no set");
     let json = br#"["10.0.0.0/8", {"prefix": "10.0.0.3-10.0.0.9", "value": "x", "seconds": 60}]"#;
     let defaults = LoadOptions {
-        format: Some(SetFormat::Json),
+        reading: SetReading::of(SetFormat::Json),
         value: Some(b"default"),
         expires_at_millis: Some(u64::MAX),
         ..LoadOptions::default()

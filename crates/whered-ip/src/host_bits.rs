@@ -79,6 +79,14 @@ pub fn prefix_without_host_bits(text: &[u8]) -> Option<Prefix> {
     (taken_as.address() != address).then_some(taken_as)
 }
 
+/// As [`prefix_without_host_bits`], of an address with a mask: `10.0.0.1/255.0.0.0`.
+fn masked_without_host_bits(word: &[u8]) -> Option<Prefix> {
+    let slash = word.iter().position(|byte| *byte == b'/')?;
+    let address = crate::text::parse(word.get(..slash)?)?;
+    let block = crate::sets::list_block(word)?;
+    (block.first() != address).then(|| block.as_prefix()).flatten()
+}
+
 /// Of longer lines the end is not looked at.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
@@ -161,13 +169,25 @@ impl HostBitsFinder {
             }
             let rest = line.get(start..).unwrap_or_default();
             let length = rest.iter().position(|byte| !is_part(byte)).unwrap_or(rest.len());
-            self.word(rest.get(..length).unwrap_or_default(), start + 1);
+            let (word, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
             at = start + length;
+            // `[2001:db8::1]/32`, and a slash as some writers of JSON write it.
+            let tail = match behind {
+                [b']' | b'\\', b'/', tail @ ..] => tail,
+                _ => {
+                    self.word(word, start + 1);
+                    continue;
+                }
+            };
+            let length = tail.iter().position(|byte| !is_part(byte)).unwrap_or(tail.len());
+            at += 2 + length;
+            self.word(&[word, b"/", tail.get(..length).unwrap_or_default()].concat(), start + 1);
         }
     }
 
     fn word(&mut self, word: &[u8], column: usize) {
-        let Some(taken_as) = prefix_without_host_bits(word) else { return };
+        let taken_as = prefix_without_host_bits(word).or_else(|| masked_without_host_bits(word));
+        let Some(taken_as) = taken_as else { return };
         self.count += 1;
         if self.first.is_none() {
             let (line, found) = (self.lines + 1, String::from_utf8_lossy(word).into_owned());
@@ -189,6 +209,12 @@ mod tests {
             ("-A INPUT -s 1.0.0.1/8 -j DROP", Some((1, 13))),
             ("elements={1.0.0.1/8}", Some((1, 11))),
             ("1.0.0.1/8,DE", Some((1, 1))),
+            ("1.0.0.1/255.0.0.0", Some((1, 1))),
+            (" 1.0.0.1/0.255.255.255", Some((1, 2))),
+            ("1.0.0.0/255.0.0.0 1.0.0.1/255.255.255.255", None),
+            ("[2001:db8::1]/32 x", Some((1, 2))),
+            ("[2001:db8::]/32 [::1]", None),
+            ("[\"10.0.0.1\\/8\"]", Some((1, 3))),
             ("@1.0.0.1/8\t0.0.0.0/0", Some((1, 2))),
             ("1.0.0.0/8 10.0.0.1/32 ::1/128 ::/0", None),
             ("# 1.0.0.1/8", None),

@@ -45,6 +45,7 @@ pub use layered::{LayeredSet, MemberCounts, MemberList, PrefixMatch};
 pub use packing::{Packed, Packing};
 pub use prefix::{Prefix, PrefixError, PrefixErrorKind};
 pub use sets::{
-    Address6, AddressRanges, Block, BlockError, CompiledForm, CompiledSet, SetEntry, SetFormat,
-    SetTextError, SetWriter, ShrinkLimit, read_named_set, read_set,
+    Address6, AddressRanges, Block, BlockColumns, BlockError, Column, CompiledForm, CompiledSet,
+    JsonPaths, Provider, SetEntry, SetFormat, SetOption, SetReading, SetTextError, SetWriter,
+    ShrinkLimit, read_set,
 };

@@ -5,7 +5,8 @@
 //! LZ4 (any number of frames). Every other packing, a second packing inside the first and an
 //! archive of files are refused with the way to unpack them.
 //!
-//! Not for: what is in a stream. Nothing is written. Nothing waits for more than [`Packing::MAGIC_BYTES`], so that a live stream is not held back.
+//! Not for: what is in a stream. Nothing is written. Nothing waits for more than
+//! [`Packing::MAGIC_BYTES`], so that a live stream is not held back.
 
 use std::fmt;
 use std::fs;

@@ -19,7 +19,7 @@ use whered_connect::ConnectError;
 use whered_connect::sync::{
     self, FileSource, Follower, Member, ServerSource, Source, Step, Target, now_millis,
 };
-use whered_engine::ip::{SetFormat, ShrinkLimit};
+use whered_engine::ip::{SetOption, SetReading, ShrinkLimit};
 
 use crate::outcome::{Failure, Outcome, complain};
 
@@ -38,14 +38,12 @@ pub(crate) struct SyncArguments {
     /// The server: redis://[USER:PASSWORD@]HOST[:PORT] or unix:///PATH
     #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
     pub(crate) from: String,
-    /// A file with a list instead of a server's set; re-read when it changes. A dump of several sets
-    /// needs a SET
+    /// A file with a list instead of a server's set, plain or packed; re-read when it changes. A
+    /// dump of several sets needs a SET
     #[arg(long, value_name = "FILE[:SET]", conflicts_with_all = ["set", "from"])]
     pub(crate) file: Option<PathBuf>,
-    /// Format of the list: plain, ipset, nft, nft-json, csv or json; without it, detected from the
-    /// first word
-    #[arg(long, value_name = "FORMAT", requires = "file", value_parser = parse_format)]
-    pub(crate) format: Option<SetFormat>,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
     /// Kernel set: nft:FAMILY/TABLE/SET or ipset:NAME, with :ipv6 appended to create one for IPv6;
     /// repeatable. Other elements of the set are removed
     #[arg(long, value_name = "TARGET", required = true)]
@@ -77,8 +75,42 @@ pub(crate) struct SyncArguments {
     pub(crate) verbose: bool,
 }
 
-fn parse_format(text: &str) -> Result<SetFormat, String> {
-    text.parse()
+/// How the list of `--file` is read.
+#[derive(Args)]
+pub(crate) struct ReadingArguments {
+    /// Format of the list, such as plain, ipset, nft-json, csv, aws or crowdsec; without it, the
+    /// list itself says so
+    #[arg(long, value_name = "FORMAT", requires = "file")]
+    format: Option<String>,
+    /// Where JSON has the prefixes, such as prefixes[].ip_prefix; several with commas
+    #[arg(long, value_name = "PATH", requires = "file")]
+    path: Option<String>,
+    /// Column of a table with the prefixes, by name or number; two with a comma are the ends of
+    /// ranges
+    #[arg(long, value_name = "COLUMN", requires = "file")]
+    column: Option<String>,
+    /// What stands between the fields of a table: , ; | or tab
+    #[arg(long, value_name = "SIGN", requires = "file")]
+    delimiter: Option<String>,
+}
+
+impl ReadingArguments {
+    fn reading(&self) -> Result<SetReading, Failure> {
+        let options = [
+            (&self.format, SetOption::Format),
+            (&self.path, SetOption::Path),
+            (&self.column, SetOption::Column),
+            (&self.delimiter, SetOption::Delimiter),
+        ];
+        let mut reading = SetReading::default();
+        for (text, option) in options {
+            if let Some(text) = text {
+                reading.set_option(option, text).map_err(Failure::new)?;
+            }
+        }
+        reading.check().map_err(Failure::new)?;
+        Ok(reading)
+    }
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {
@@ -90,7 +122,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 /// Runs until it is stopped, or once.
 pub(crate) fn run(arguments: &SyncArguments) -> Result<Outcome, Failure> {
     let source: Box<dyn Source> = match (&arguments.file, &arguments.set) {
-        (Some(path), _) => Box::new(FileSource::new(path, arguments.format)),
+        (Some(path), _) => Box::new(FileSource::new(path, arguments.reading.reading()?)),
         (None, Some(set)) => Box::new(ServerSource::new(&arguments.from, set)),
         (None, None) => return Err(Failure::new("nothing to follow; allowed: SET or --file")),
     };

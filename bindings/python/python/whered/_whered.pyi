@@ -205,8 +205,13 @@ class PrefixSet:
     def read(
         path: str | PathLike[str],
         *,
-        format: Literal["plain", "ipset", "nft", "nft-json", "csv", "json"] | None = None,
+        format: str | None = None,
         name: str | None = None,
+        json_path: str | None = None,
+        value_path: str | None = None,
+        column: str | None = None,
+        value_column: str | None = None,
+        delimiter: str | None = None,
         strict: bool = False,
     ) -> PrefixSet: ...
     def __len__(self) -> int: ...

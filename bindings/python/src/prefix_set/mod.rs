@@ -15,8 +15,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use whered_ip::{
-    Block, CompiledSet, HostBitsFinder, Packing, SetFormat, prefix_without_host_bits,
-    read_named_set,
+    Block, CompiledSet, HostBitsFinder, SetOption, SetReading, prefix_without_host_bits,
 };
 
 use crate::address;
@@ -32,6 +31,9 @@ use crate::strings::{Layout, NO_TEXT, Pool};
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PrefixSet>()
 }
+
+/// The largest file of prefixes, unpacked.
+const LIST_BYTES_MAX: u64 = 1 << 32;
 
 /// The most members: their numbers are 31 bits, and 0 is none.
 const MEMBERS_MAX: usize = (1 << 31) - 2;
@@ -184,12 +186,15 @@ impl PrefixSet {
         py.detach(|| members.compiled())
     }
 
-    /// Reads a file of prefixes: a plain list such as FireHOL's, `ipset save`, `nft list set` as
-    /// text or JSON, MaxMind's CSV of blocks, or a JSON array.
+    /// Reads a file of prefixes, plain or packed: a plain list such as FireHOL's, `ipset save`,
+    /// `nft list set` as text or JSON, a table, JSON, or what providers and registries publish.
     ///
-    /// `format` is "plain", "ipset", "nft", "nft-json", "csv" or "json"; without it the content
-    /// decides. `name` is the set that is wanted of a file with several. Comments of the formats
-    /// that have them are the values. Timeouts are not kept: the set holds what the file holds.
+    /// `format` is its name, such as "plain", "csv", "aws" or "rir"; without it the content
+    /// decides. `name` is the set that is wanted of a file with several. `json_path` and
+    /// `value_path` say where JSON has prefixes and values (`prefixes[].ip_prefix`), `column` and
+    /// `value_column` where a table has them (a name or a number; two columns with a comma are the
+    /// ends of ranges), and `delimiter` what is between its fields. Comments of the formats that
+    /// have them are the values. Timeouts are not kept: the set holds what the file holds.
     ///
     /// Raises `OSError` for a file that cannot be read, `ValueError` with line and column for a
     /// text that is wrong, with `strict=True` also for bits set behind a prefix's length. Cost:
@@ -201,31 +206,57 @@ impl PrefixSet {
     /// >>> len(networks), networks.get("192.0.2.9")
     /// (2, ('192.0.2.0/24', None))
     #[staticmethod]
-    #[pyo3(signature = (path, *, format=None, name=None, strict=false))]
+    #[pyo3(signature = (
+        path, *, format=None, name=None, json_path=None, value_path=None, column=None,
+        value_column=None, delimiter=None, strict=false
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn read(
         py: Python<'_>,
         path: PathBuf,
         format: Option<&str>,
         name: Option<&str>,
+        json_path: Option<&str>,
+        value_path: Option<&str>,
+        column: Option<&str>,
+        value_column: Option<&str>,
+        delimiter: Option<&str>,
         strict: bool,
     ) -> PyResult<PrefixSet> {
-        let format = format.map(str::parse::<SetFormat>).transpose();
-        let format = format.map_err(PyValueError::new_err)?;
+        let options = [
+            (SetOption::Format, format),
+            (SetOption::Set, name),
+            (SetOption::Path, json_path),
+            (SetOption::ValuePath, value_path),
+            (SetOption::Column, column),
+            (SetOption::ValueColumn, value_column),
+            (SetOption::Delimiter, delimiter),
+        ];
+        let mut reading = SetReading::default();
+        for (option, text) in options {
+            if let Some(text) = text {
+                reading.set_option(option, text).map_err(PyValueError::new_err)?;
+            }
+        }
+        reading.check().map_err(PyValueError::new_err)?;
         py.detach(|| {
             let shown = path.display();
             let wrong = |what: String| PyValueError::new_err(format!("{shown}: {what}"));
-            let text = std::fs::read(&path).map_err(|error| of_system(&path, &error))?;
-            Packing::refuse(&text).map_err(|packed| wrong(packed.to_string()))?;
+            let opened = std::fs::File::open(&path).map_err(|error| of_system(&path, &error))?;
+            let text = whered_unpack::read_unpacked(Box::new(opened), LIST_BYTES_MAX);
+            let text = text.map_err(|error| match error.raw_os_error() {
+                Some(_) => of_system(&path, &error),
+                None => wrong(error.to_string()),
+            })?;
             if strict && let Some(remark) = HostBitsFinder::of(&text).remark() {
                 return Err(wrong(remark));
             }
-            let format = format.unwrap_or_else(|| SetFormat::guess(&text));
             let mut members = Members::default();
-            read_named_set(format, &text, name, |entry| {
+            let read = reading.read(&text, |entry| {
                 let value = entry.value.map(|value| String::from_utf8_lossy(&value).into_owned());
                 members.push(entry.block.to_canonical(), value);
-            })
-            .map_err(|error| wrong(error.to_string()))?;
+            });
+            read.map_err(|error| wrong(error.to_string()))?;
             members.compiled()
         })
     }

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use redis::Value;
-use whered_ip::{HostBitsFinder, Packing, SetFormat, read_named_set};
+use whered_ip::{HostBitsFinder, SetFormat, SetReading};
+use whered_unpack::read_unpacked;
 
 use super::{Member, now_millis};
 use crate::Server;
@@ -48,13 +49,14 @@ pub trait Source {
 /// A list in a file.
 pub struct FileSource {
     path: PathBuf,
-    /// The set of a dump that has several.
-    set: Option<String>,
-    format: Option<SetFormat>,
+    reading: SetReading,
     seen: Option<Stamp>,
     remark: Option<String>,
     notices: Option<(RecommendedWatcher, Receiver<()>)>,
 }
+
+/// The largest list, unpacked.
+const LIST_BYTES_MAX: u64 = 1 << 30;
 
 /// What tells one state of a file from another.
 #[derive(Clone, PartialEq, Eq)]
@@ -82,13 +84,14 @@ impl Stamp {
 
 impl FileSource {
     /// A list, or a dump and the set of it: `lists/dump:blocked`, where there is no file of that
-    /// whole name. Without a format, its first words say what it is.
+    /// whole name. The list may be packed.
     #[must_use]
-    pub fn new(path: &Path, format: Option<SetFormat>) -> FileSource {
+    pub fn new(path: &Path, reading: SetReading) -> FileSource {
         // Without notices the file is looked at when the waiting is over.
         let (path, set) = file_and_set(path);
+        let reading = SetReading { set: set.or(reading.set), ..reading };
         let notices = watched(&path).ok();
-        FileSource { path, set, format, seen: None, remark: None, notices }
+        FileSource { path, reading, seen: None, remark: None, notices }
     }
 }
 
@@ -155,15 +158,13 @@ impl Source for FileSource {
                 std::thread::park_timeout(QUIET);
                 continue;
             }
-            let text = fs::read(&self.path).map_err(fail)?;
-            Packing::refuse(&text).map_err(|packed| fail(packed.into()))?;
+            let file = fs::File::open(&self.path).map_err(fail)?;
+            let text = read_unpacked(Box::new(file), LIST_BYTES_MAX).map_err(fail)?;
             let after = Stamp::of(&fs::metadata(&self.path).map_err(fail)?);
             if after != stamp && start.elapsed() < QUIET * 50 {
                 continue;
             }
-            let format = self.format.unwrap_or_else(|| SetFormat::guess(&text));
-            let name = self.set.as_deref();
-            let members = members(format, &text, name, stamp.millis())
+            let members = members(&self.reading, &text, stamp.millis())
                 .map_err(|what| ConnectError::new(format!("{}: {what}", self.path.display())))?;
             let remark = HostBitsFinder::of(&text).remark();
             self.remark = remark.map(|remark| format!("{}: {remark}", self.path.display()));
@@ -178,14 +179,9 @@ impl Source for FileSource {
 }
 
 /// The members of a text whose times to live begin at a time.
-fn members(
-    format: SetFormat,
-    text: &[u8],
-    name: Option<&str>,
-    since: u64,
-) -> Result<Vec<Member>, String> {
+fn members(reading: &SetReading, text: &[u8], since: u64) -> Result<Vec<Member>, String> {
     let mut members = Vec::new();
-    let read = read_named_set(format, text, name, |entry| {
+    let read = reading.read(text, |entry| {
         let millis = entry.ttl_seconds.map(|seconds| seconds.saturating_mul(1000));
         let until_millis = millis.map(|millis| millis.saturating_add(since));
         members.push(Member { block: entry.block, until_millis });
@@ -259,7 +255,7 @@ impl Source for ServerSource {
         if !std::mem::take(&mut self.is_new) && self.seen.as_ref() == Some(&text) {
             return Ok(None);
         }
-        let found = members(SetFormat::Json, &text, None, now_millis())
+        let found = members(&SetReading::of(SetFormat::Json), &text, now_millis())
             .map_err(|what| ConnectError::new(format!("{}: {what}", self.name())))?;
         self.seen = Some(text);
         Ok(Some(found))
@@ -274,7 +270,7 @@ mod tests {
     fn a_file_is_read_once_for_each_change_and_a_bad_one_gives_nothing() {
         let path = std::env::temp_dir().join(format!("whered-sync-{}", std::process::id()));
         fs::write(&path, "10.0.0.1\n10.0.0.0/8\n").expect("the temporary folder can be written");
-        let mut source = FileSource::new(&path, None);
+        let mut source = FileSource::new(&path, SetReading::default());
         assert_eq!(source.read().expect("a list").map(|members| members.len()), Some(2));
         assert_eq!(source.read().expect("a list"), None);
         fs::write(&path, "add s 10.0.0.1 timeout 60\n").expect("written");

@@ -540,7 +540,7 @@ fn lists_of_prefixes_decide_when_their_batch_does_also_after_a_restart() {
     let disk = SimulatedDisk::new(8);
     let feed = || FeedSource {
         name: "blocklist".to_owned(),
-        input: FeedInput::Prefixes(whered_ip::SetFormat::Plain),
+        input: FeedInput::Prefixes(whered_ip::SetReading::of(whered_ip::SetFormat::Plain)),
         collection: None,
         tables: Vec::new(),
         set: Some(SetTarget {

@@ -334,7 +334,7 @@ fn read_upload(
     let is_strict = source.set.as_ref().is_some_and(|set| set.is_strict);
     match &source.input {
         FeedInput::Records(mapping) => scan.read(mapping, text, fields),
-        FeedInput::Prefixes(format) => match read_members(text, *format, is_strict) {
+        FeedInput::Prefixes(reading) => match read_members(text, reading, is_strict) {
             Ok(list) => {
                 if let Some(remark) = HostBitsFinder::of(text).remark() {
                     scan.refused.add(0, &remark);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use whered_feeds::{FieldKind, Mapping};
-use whered_ip::{SetFormat, ShrinkLimit};
+use whered_ip::{SetReading, ShrinkLimit};
 
 use crate::tables::schema::{Fields, Plan};
 use crate::tables::{ColumnKind, RowsOf, TableSchema, TableSource};
@@ -20,7 +20,7 @@ pub enum FeedInput {
     /// Records, read by a mapping.
     Records(Mapping),
     /// Lists of prefixes; each upload is one.
-    Prefixes(SetFormat),
+    Prefixes(SetReading),
 }
 
 impl PartialEq for FeedInput {

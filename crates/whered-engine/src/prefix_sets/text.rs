@@ -1,7 +1,7 @@
 //! Texts into sets: given as bytes, or in files of one directory.
 //!
 //! For: reading a whole text before anything of it counts, and choosing files that may be read.
-//! Not for: formats (`whered_ip::read_named_set`), sending a set out (the doors, with `SetWriter`).
+//! Not for: formats (`whered_ip::SetReading`), sending a set out (the doors, with `SetWriter`).
 //!
 //! Files are read from the directory that the configuration names (`[sets] directory`) and from
 //! nowhere else: a name is relative, without `..`, and what it leads to lies inside, links
@@ -9,27 +9,25 @@
 //!
 //! Cost: reading takes some 40 ns a line, and happens beside the set.
 
-use std::io::Read as _;
 use std::path::{Component, Path};
 
-use whered_ip::{HostBitsFinder, MemberList, Packing, SetFormat, ShrinkLimit, read_named_set};
+use whered_ip::{HostBitsFinder, MemberList, SetReading, ShrinkLimit};
 use whered_store::{Confined, ConfinedError};
+use whered_unpack::read_unpacked;
 
 use super::{PrefixSets, ReadyMembers};
 use crate::clock;
 use crate::error::WriteError;
 use crate::journal::log::Written;
 
-/// The largest file that is read.
+/// The largest file that is read, unpacked.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 
 /// How a text becomes members.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct LoadOptions<'a> {
-    /// The format of the text; without it, its first words say so.
-    pub format: Option<SetFormat>,
-    /// The set of a text that has several.
-    pub source_set: Option<&'a str>,
+    /// The format of the text, one set of it, and where its blocks are.
+    pub reading: SetReading,
     /// Whether the members take the place of all that the set had.
     pub replaces: bool,
     /// How much smaller they may be then.
@@ -99,14 +97,17 @@ impl ReadyMembers {
         let (file, source_set) = match file.rsplit_once(':') {
             // A name that leads elsewhere is refused below, whole.
             Some((name, set))
-                if how.source_set.is_none() && is_plain(name) && !directory.join(file).exists() =>
+                if how.reading.set.is_none()
+                    && is_plain(name)
+                    && !directory.join(file).exists() =>
             {
-                (name, Some(set))
+                (name, Some(set.to_owned()))
             }
-            _ => (file, how.source_set),
+            _ => (file, how.reading.set.clone()),
         };
         let text = read_file(directory, file).map_err(WriteError::Refused)?;
-        let how = LoadOptions { source_set, ..*how };
+        let reading = SetReading { set: source_set, ..how.reading.clone() };
+        let how = LoadOptions { reading, ..how.clone() };
         ReadyMembers::of_text(&text, &how).map_err(|error| match error {
             WriteError::Refused(reason) => WriteError::Refused(format!("'{file}': {reason}")),
             other => other,
@@ -120,11 +121,11 @@ impl ReadyMembers {
 /// Line and column of the first mistake.
 pub(crate) fn read_members(
     text: &[u8],
-    format: SetFormat,
+    reading: &SetReading,
     is_strict: bool,
 ) -> Result<MemberList, String> {
-    let format = Some(format);
-    let mut members = read(text, &LoadOptions { format, is_strict, ..LoadOptions::default() })?;
+    let reading = reading.clone();
+    let mut members = read(text, &LoadOptions { reading, is_strict, ..LoadOptions::default() })?;
     members.sort();
     Ok(members)
 }
@@ -140,8 +141,7 @@ fn read(text: &[u8], how: &LoadOptions<'_>) -> Result<MemberList, String> {
     let now_millis = clock::now_millis();
     let mut members = MemberList::new();
     let mut too_long = false;
-    let format = how.format.unwrap_or_else(|| SetFormat::guess(text));
-    let result = read_named_set(format, text, how.source_set, |entry| {
+    let result = how.reading.read(text, |entry| {
         let expires_at_millis = match entry.ttl_seconds {
             None => how.expires_at_millis,
             Some(seconds) => {
@@ -187,11 +187,5 @@ fn read_file(directory: &Path, file: &str) -> Result<Vec<u8>, String> {
     if !opened.metadata().map_err(failed)?.is_file() {
         return Err(format!("'{file}' is no regular file"));
     }
-    let mut text = Vec::new();
-    opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("'{file}' has more than {FILE_BYTES_MAX} bytes"));
-    }
-    Packing::refuse(&text).map_err(|packed| format!("'{file}': {packed}"))?;
-    Ok(text)
+    read_unpacked(Box::new(opened), FILE_BYTES_MAX).map_err(failed)
 }

@@ -21,6 +21,10 @@ mod upper_table;
 pub use address6::Address6;
 pub use block::{Block, BlockError};
 pub use compiled::{CompiledForm, CompiledSet};
-pub use formats::{SetEntry, SetFormat, SetTextError, SetWriter, read_named_set, read_set};
+pub(crate) use formats::list_block;
+pub use formats::{
+    BlockColumns, Column, JsonPaths, Provider, SetEntry, SetFormat, SetOption, SetReading,
+    SetTextError, SetWriter, read_set,
+};
 pub use ranges::AddressRanges;
 pub use shrink::ShrinkLimit;

@@ -14,7 +14,7 @@ use whered_engine::feeds::formats::{
     FieldKind, Format, ItemsSource, Mapping, MappingSource, RowsSource, ValueSource, Zone,
 };
 use whered_engine::feeds::{FeedInput, FeedLimits, FeedSource, HotOptions, SetTarget};
-use whered_engine::ip::ShrinkLimit;
+use whered_engine::ip::{SetFormat, SetOption, SetReading, ShrinkLimit};
 use whered_engine::store::SyncPolicy;
 
 use super::error::ConfigError;
@@ -30,6 +30,11 @@ const FEED: Keys = Keys {
     allowed: &[
         "name",
         "format",
+        "source_set",
+        "path",
+        "value_path",
+        "column",
+        "value_column",
         "record",
         "member",
         "longitude",
@@ -236,16 +241,7 @@ fn read_prefixes(
     into: Option<&Section<'_>>,
     set: &SpannedValue<&str>,
 ) -> Result<FeedSource, ConfigError> {
-    let format = section.required_text("format")?;
-    let known = match format.value {
-        // What lists of networks on the web are called.
-        "netset" => Ok(whered_engine::ip::SetFormat::Plain),
-        other => other.parse(),
-    };
-    let known = known.map_err(|_| {
-        let allowed = "netset, plain, ipset, nft, nft-json, csv, json (for a set)";
-        section.refuse(&format.span, "format", &format!("is '{}'", format.value), allowed)
-    })?;
+    let reading = read_reading(section)?;
     let of_records = [
         "record",
         "member",
@@ -259,7 +255,6 @@ fn read_prefixes(
         "items",
         "encoding",
         "namespaces",
-        "delimiter",
         "skip_lines",
         "comment",
         "decimal_comma",
@@ -290,13 +285,50 @@ fn read_prefixes(
     }
     Ok(FeedSource {
         name: String::new(),
-        input: FeedInput::Prefixes(known),
+        input: FeedInput::Prefixes(reading),
         collection: None,
         tables: Vec::new(),
         set: Some(SetTarget { name: set.value.to_owned(), replaces, limit, is_strict: false }),
         merge_within_meters: None,
         limits: FeedLimits::default(),
     })
+}
+
+/// The keys that say how lists of prefixes are read, beside their format.
+const READING: [(&str, SetOption); 6] = [
+    ("source_set", SetOption::Set),
+    ("path", SetOption::Path),
+    ("value_path", SetOption::ValuePath),
+    ("column", SetOption::Column),
+    ("value_column", SetOption::ValueColumn),
+    ("delimiter", SetOption::Delimiter),
+];
+
+/// How the lists of a feed are read. Without a format each list says what it is.
+fn read_reading(section: &Section<'_>) -> Result<SetReading, ConfigError> {
+    let mut reading = SetReading::default();
+    if let Some(format) = section.filled_text("format")? {
+        let known = match format.value {
+            // What lists of networks on the web are called.
+            "netset" => Ok(SetFormat::Plain),
+            other => other.parse(),
+        };
+        reading.format = Some(known.map_err(|_: String| {
+            let allowed = format!("netset, {} (for a set)", SetFormat::list_of_names());
+            section.refuse(&format.span, "format", &format!("is '{}'", format.value), &allowed)
+        })?);
+    }
+    for (key, option) in READING {
+        if let Some(text) = section.filled_text(key)? {
+            reading.set_option(option, text.value).map_err(|what| {
+                section.document.error(&text.span, format!("'{key}' in [[feed]]: {what}"))
+            })?;
+        }
+    }
+    reading
+        .check()
+        .map_err(|what| section.document.error(&section.span, format!("[[feed]]: {what}")))?;
+    Ok(reading)
 }
 
 /// A feed of records.
@@ -310,6 +342,15 @@ fn read_records(
             let message =
                 format!("'{key}' in into of [[feed]] is for a 'set'; allowed: collection, table");
             return Err(section.document.error(&into.span, message));
+        }
+    }
+    for (key, option) in READING {
+        // Records have a separator of columns, too.
+        if option != SetOption::Delimiter && section.has(key) {
+            let message = format!(
+                "'{key}' in [[feed]] is for lists of prefixes; allowed: with a set in 'into'"
+            );
+            return Err(section.document.error(&section.span, message));
         }
     }
     let mapping = read_mapping(section)?;
@@ -506,7 +547,7 @@ fn read_zones(section: &Section<'_>) -> Result<Vec<Zone>, ConfigError> {
 
 fn read_streams(feed: &Section<'_>) -> Result<Vec<StreamConfig>, ConfigError> {
     let mut names = Names::new("stream");
-    let format = feed.required_text("format")?;
+    let format = feed.filled_text("format")?;
     let read = |section: &Section<'_>| {
         let url = read_url(section, &["redis://", "rediss://", "unix://"])?;
         let stream = section.required_text("stream")?;
@@ -529,7 +570,9 @@ fn read_streams(feed: &Section<'_>) -> Result<Vec<StreamConfig>, ConfigError> {
             stream: stream.value.to_owned(),
             field: section.required_text("field")?.value.to_owned(),
             from_start,
-            join: section.flag("join")?.unwrap_or(format.value == "ndjson"),
+            join: section
+                .flag("join")?
+                .unwrap_or(format.as_ref().is_some_and(|format| format.value == "ndjson")),
         })
     };
     feed.tables("stream", &STREAM)?.iter().map(read).collect()

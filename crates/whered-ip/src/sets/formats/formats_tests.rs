@@ -201,6 +201,10 @@ fn sets_whose_entries_are_no_blocks_are_refused_where_that_is_said() {
     }
 }
 
+fn named(format: SetFormat, set: &str) -> SetReading {
+    SetReading { set: Some(set.to_owned()), ..SetReading::of(format) }
+}
+
 #[test]
 fn a_dump_of_several_sets_is_refused_with_their_names_unless_one_is_named() {
     let dumps = [
@@ -237,10 +241,10 @@ fn a_dump_of_several_sets_is_refused_with_their_names_unless_one_is_named() {
         for (name, expected) in [(good, "10.0.0.0/8"), (bad, "192.0.2.0/24")] {
             let mut found = Vec::new();
             let each = |entry: SetEntry<'_>| found.push(entry.block.to_string());
-            read_named_set(format, text.as_bytes(), Some(name), each).unwrap();
+            named(format, name).read(text.as_bytes(), each).unwrap();
             assert_eq!(found, [expected], "{format:?} {name}");
         }
-        let error = read_named_set(format, text.as_bytes(), Some("none"), drop).unwrap_err();
+        let error = named(format, "none").read(text.as_bytes(), drop).unwrap_err();
         assert!(error.to_string().contains("the text has "), "{error}");
         assert!(error.to_string().contains(names), "{error}");
     }
@@ -248,7 +252,7 @@ fn a_dump_of_several_sets_is_refused_with_their_names_unless_one_is_named() {
     let both = "create s hash:net family inet\ncreate s-6 hash:net family inet6\nadd s 10.0.0.0/8\n\
                 add s-6 2001:db8::/32\n";
     assert_eq!(entries(SetFormat::Ipset, both).unwrap(), ["10.0.0.0/8", "2001:db8::/32"]);
-    let error = read_named_set(SetFormat::Plain, b"10.0.0.1", Some("s"), drop).unwrap_err();
+    let error = named(SetFormat::Plain, "s").read(b"10.0.0.1", drop).unwrap_err();
     assert!(error.to_string().ends_with("a set called s; the text names none"), "{error}");
 }
 
@@ -269,7 +273,8 @@ fn formats_are_guessed_by_the_first_words_behind_comments() {
         ("\"id\",\"network\"\r\n", SetFormat::Csv),
         ("", SetFormat::Plain),
     ] {
-        assert_eq!(SetFormat::guess(text.as_bytes()), format, "{text}");
+        let found = SetReading::default().format_of(text.as_bytes());
+        assert_eq!(found, Ok(format), "{text}");
     }
 }
 

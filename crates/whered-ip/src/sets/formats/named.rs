@@ -64,6 +64,56 @@ impl<'w> Sets<'w> {
     }
 }
 
+/// Entries that say themselves which set they belong to, by their value: the lists of a provider,
+/// the countries of a registry. Without a name all of them are one set.
+pub(super) struct Groups<'w> {
+    wanted: Option<&'w str>,
+    is_found: bool,
+    /// The names that are there, some of them.
+    seen: Vec<Vec<u8>>,
+}
+
+/// How many names a message repeats.
+const SEEN_MAX: usize = 20;
+
+impl<'w> Groups<'w> {
+    pub(super) fn new(wanted: Option<&'w str>) -> Groups<'w> {
+        Groups { wanted, is_found: false, seen: Vec::new() }
+    }
+
+    pub(super) fn name(&self) -> Option<&'w str> {
+        self.wanted
+    }
+
+    /// Whether an entry of this group is read.
+    pub(super) fn takes(&mut self, group: Option<&[u8]>) -> bool {
+        let Some(wanted) = self.wanted else { return true };
+        let is_it = group == Some(wanted.as_bytes());
+        self.is_found |= is_it;
+        if let Some(group) = group
+            && !self.is_found
+            && self.seen.len() < SEEN_MAX
+            && self.seen.iter().all(|seen| seen != group)
+        {
+            self.seen.push(group.to_vec());
+        }
+        is_it
+    }
+
+    /// Judges the text at its end.
+    pub(super) fn end(self, text: &[u8]) -> Result<(), SetTextError> {
+        let Some(wanted) = self.wanted.filter(|_| !self.is_found) else { return Ok(()) };
+        let names: Vec<_> = self.seen.iter().map(|name| String::from_utf8_lossy(name)).collect();
+        let more = if names.len() == SEEN_MAX { " and more" } else { "" };
+        let has = if names.is_empty() {
+            "the text names none".to_owned()
+        } else {
+            format!("the text has {}{more}", names.join(", "))
+        };
+        Err(SetTextError::at(text, text.len(), 0, format!("a set called {wanted}; {has}")))
+    }
+}
+
 /// Whether a full name is meant: `inet/filter/blocked` is also called `filter/blocked` and
 /// `blocked`.
 fn is_called(name: &str, wanted: &str) -> bool {

@@ -16,7 +16,7 @@
 use std::io::IoSlice;
 use std::sync::Arc;
 
-use whered_engine::ip::{Block, LayeredSet, SetFormat, SetWriter};
+use whered_engine::ip::{Block, LayeredSet, SetFormat, SetOption, SetWriter};
 use whered_engine::{LoadOptions, ReadyMembers, SetOperation};
 
 use super::cidr::{CIDR, block, expiry, remark, write_match};
@@ -94,11 +94,13 @@ pub(super) const COMMANDS: &[Command] = &[
         flags: &[Flag::Write],
         when_full: WhenFull::Refused,
         syntax: "set FILE name|BULK text [REPLACE [ALLOWEMPTY] [MAXSHRINK percent]] \
-                 [FORMAT plain|ipset|nft|nft-json|csv|json] [SET name] [VALUE value] [EX seconds]",
+                 [FORMAT format] [SET name] [PATH path] [VALUEPATH path] [COLUMN column] \
+                 [VALUECOLUMN column] [DELIMITER sign] [VALUE value] [EX seconds]",
         summary: "Adds the members of a list, or with `REPLACE` replaces all members, in one step; \
-                  returns how many the list has. Without `FORMAT` the first words of the list say \
-                  what it is; `SET` names one set of a dump of several. Files are in `directory` of \
-                  `[sets]`",
+                  returns how many the list has. Without `FORMAT` the text says what it is; `SET` \
+                  names one set of a dump of several; `PATH` and `VALUEPATH` say where JSON has \
+                  them, `COLUMN`, `VALUECOLUMN` and `DELIMITER` where a table has them. Files are \
+                  in `directory` of `[sets]`, plain or packed with gzip, zstd, xz, bzip2 or LZ4",
         cost: "O(N log N) with N members",
         action: Action::Run(load),
         ..CIDR
@@ -174,13 +176,11 @@ fn load(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
         () => return Err(SYNTAX_ERROR),
     };
     let (set, value) = (set.to_owned(), how.value.map(<[u8]>::to_vec));
-    let source_set = how.source_set.map(str::to_owned);
-    let plain = LoadOptions { value: None, source_set: None, ..how };
+    let plain = LoadOptions { value: None, ..how };
     let engine = Arc::clone(&session.shared.engine);
     // Reading and compiling go on elsewhere; the set is changed by this worker, as by any write.
     background::begin(session, reply, move |reader| {
-        let how =
-            LoadOptions { value: value.as_deref(), source_set: source_set.as_deref(), ..plain };
+        let how = LoadOptions { value: value.as_deref(), ..plain };
         let ready = match &source {
             Source::Text(text) => ReadyMembers::of_text(text, &how),
             Source::File(file) => reader.read_set_file(file, &how),
@@ -201,6 +201,33 @@ fn remark_on(set: &str, ready: &ReadyMembers) {
     if let Some(doubt) = ready.remark() {
         remark(&format!("CIDR.LOAD {}: {doubt}", set.escape_debug()));
     }
+}
+
+/// The words for how a text is read.
+const READING: [(&str, SetOption); 7] = [
+    ("format", SetOption::Format),
+    ("set", SetOption::Set),
+    ("path", SetOption::Path),
+    ("valuepath", SetOption::ValuePath),
+    ("column", SetOption::Column),
+    ("valuecolumn", SetOption::ValueColumn),
+    ("delimiter", SetOption::Delimiter),
+];
+
+/// The longest path or column.
+const OPTION_BYTES_MAX: usize = 4096;
+
+fn read_option(how: &mut LoadOptions<'_>, option: SetOption, text: &[u8]) -> Result<(), Failure> {
+    if option == SetOption::Format {
+        how.reading.format = Some(format(text)?);
+        return Ok(());
+    }
+    let text = match std::str::from_utf8(text) {
+        Ok(text) if text.len() <= OPTION_BYTES_MAX => text,
+        _ => return Err(Failure::text("ERR a path or a column is UTF-8 of at most 4096 bytes")),
+    };
+    let set = how.reading.set_option(option, text);
+    set.map_err(|what| Failure::made(format!("ERR {what}")))
 }
 
 /// What stands behind the text of `CIDR.LOAD`.
@@ -228,14 +255,6 @@ fn load_options<'a>(session: &Session, args: Args<'a>) -> Result<LoadOptions<'a>
                 has_limit = true;
                 2
             }
-            () if args.is(at, "format") => {
-                how.format = Some(format(value()?)?);
-                2
-            }
-            () if args.is(at, "set") => {
-                how.source_set = Some(name(value()?)?);
-                2
-            }
             () if args.is(at, "value") => {
                 how.value = Some(value()?);
                 2
@@ -244,9 +263,15 @@ fn load_options<'a>(session: &Session, args: Args<'a>) -> Result<LoadOptions<'a>
                 how.expires_at_millis = Some(expiry(session, value()?, "cidr.load")?);
                 2
             }
-            () => return Err(SYNTAX_ERROR),
+            () => {
+                let known = READING.iter().find(|(word, _)| args.is(at, word));
+                let (_, option) = known.ok_or(SYNTAX_ERROR)?;
+                read_option(&mut how, *option, value()?)?;
+                2
+            }
         };
     }
+    how.reading.check().map_err(|what| Failure::made(format!("ERR {what}")))?;
     // What is added makes no set smaller.
     if has_limit && !how.replaces { Err(SYNTAX_ERROR) } else { Ok(how) }
 }
