@@ -224,7 +224,7 @@ pub fn unpacked(stream: Stream, count: Arc<AtomicU64>) -> io::Result<(Stream, bo
         Packing::Lz4 => Box::new(Lz4Frames::new(packed)),
         _ => Box::new(zstd::Decoder::with_buffer(packed)?),
     };
-    let (magic, reader) = peeked(reader)?;
+    let (magic, reader) = peeked(reader).map_err(|error| cannot_unpack(packing, &error))?;
     if let Some(packing) = Packing::of(&magic) {
         let message = format!("is packed twice, with {} inside; allowed: once", packing.name());
         return Err(io::Error::new(io::ErrorKind::InvalidData, message));
@@ -249,11 +249,7 @@ pub fn read_unpacked(stream: Stream, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = stream.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes);
     read.map_err(|error| match Packing::of(&magic).filter(|_| is_packed) {
-        Some(packing) => {
-            let name = packing.name();
-            let message = format!("is packed with {name} and cannot be unpacked ({error})");
-            io::Error::new(error.kind(), message)
-        }
+        Some(packing) => cannot_unpack(packing, &error),
         None => error,
     })?;
     if bytes.len() as u64 > bytes_max {
@@ -263,6 +259,12 @@ pub fn read_unpacked(stream: Stream, bytes_max: u64) -> io::Result<Vec<u8>> {
     // An archive that is shorter than its first block is none.
     Packing::refuse(&bytes)?;
     Ok(bytes)
+}
+
+/// That packed bytes are none of their packing, or too few.
+fn cannot_unpack(packing: Packing, error: &io::Error) -> io::Error {
+    let message = format!("is packed with {} and cannot be unpacked ({error})", packing.name());
+    io::Error::new(error.kind(), message)
 }
 
 /// The first bytes of a stream, and all of the stream. What came with them stays together, so that
