@@ -237,7 +237,7 @@ bench-check: ## instructions per operation against bench/results (cargo xtask in
 
 .PHONY: packages-check
 packages-check: venv ## packages of the debug program: installed, started, asked, removed (tests/packages)
-	$(call step,packages: Debian$(comma) static$(comma) image$(comma) aarch64)
+	$(call step,packages: Debian$(comma) static$(comma) image)
 	@scripts/install-tools.sh packages
 	@scripts/packages.sh check dev
 	$(VENV)/bin/python -m pytest -q tests/packages

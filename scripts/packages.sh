@@ -6,7 +6,7 @@
 #   scripts/packages.sh tarball [PROFILE]      whered-VERSION-ARCH-linux.tar.gz, a static program
 #   scripts/packages.sh image [PROFILE]        whered-VERSION-ARCH-image.tar.gz with that program
 #   scripts/packages.sh arm64 [PROFILE]        tarball and image for aarch64, cross-compiled
-#   scripts/packages.sh check [PROFILE]        as all, but for what lacks a program here
+#   scripts/packages.sh check [PROFILE]        deb, tarball and image, but for what lacks a program here
 #   scripts/packages.sh install PROFILE PREFIX [DESTDIR]   what `make install` does
 #
 # PROFILE is release (the default) or dev. SOURCE_DATE_EPOCH is the date of all files; without it,
@@ -224,7 +224,7 @@ all)
 install) install_program "${3:?the folder of the installation is missing}" "${4:-}" ;;
 check)
     # What lacks a program is passed over with the reason, unless this machine promises to have it.
-    for kind in deb tarball image arm64; do
+    for kind in deb tarball image; do
         code=0
         scripts/packages.sh "$kind" "$profile" || code=$?
         if [ "$code" != 0 ] && { [ "$code" != 3 ] || [[ ",${WHERED_REQUIRE:-}," == *,peers,* ]]; }; then
