@@ -80,7 +80,7 @@ test: tools fmt-check clippy tidy unit clients examples story ## format, clippy,
 ci: test ci-rest ## make test, then ci-rest: all that CI runs; cold under an hour, best as root
 
 .PHONY: ci-rest
-ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings python bench-check packages-check ## what make ci adds to make test
+ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings python bench-check ## what make ci adds to make test
 	$(call step,make ci: all steps passed)
 
 .PHONY: test-slow
