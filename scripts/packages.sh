@@ -6,7 +6,7 @@
 #   scripts/packages.sh tarball [PROFILE]      whered-VERSION-ARCH-linux.tar.gz, a static program
 #   scripts/packages.sh image [PROFILE]        whered-VERSION-ARCH-image.tar.gz with that program
 #   scripts/packages.sh arm64 [PROFILE]        tarball and image for aarch64, cross-compiled
-#   scripts/packages.sh check [PROFILE]        deb, tarball and image, but for what lacks a program here
+#   scripts/packages.sh check [PROFILE]        deb, tarball, image, but for what lacks a program
 #   scripts/packages.sh install PROFILE PREFIX [DESTDIR]   what `make install` does
 #
 # PROFILE is release (the default) or dev. SOURCE_DATE_EPOCH is the date of all files; without it,
