@@ -33,7 +33,7 @@ pub struct ParquetFiles {
     /// Those that are not open yet, the last one first.
     waiting: Vec<PathBuf>,
     current: Option<(PathBuf, ParquetRecordBatchReader)>,
-    /// What was standard input.
+    /// The copy of standard input on the disk.
     spooled: Option<File>,
     /// The columns as Arrow has them.
     pub schema: SchemaRef,

@@ -62,7 +62,7 @@ fn by_bytes(first: &[u8], options: &LoadOptions) -> Option<Format> {
     }
 }
 
-/// What a text is that begins with an object.
+/// The format of a text that begins with an object.
 fn of_objects(text: &[u8], line: &[u8], options: &LoadOptions) -> Format {
     let ObjectPrefix { members, rest } = object_prefix(text);
     let is_collection = members.iter().any(|(key, value)| match key.as_str() {
@@ -109,7 +109,7 @@ pub(super) fn list_key(text: &[u8], options: &LoadOptions) -> Option<String> {
 struct ObjectPrefix<'t> {
     /// Keys and the texts of their values; the last value may be cut.
     members: Vec<(String, &'t [u8])>,
-    /// What is behind the object, if it is whole.
+    /// The text after the object, if the object is whole.
     rest: Option<&'t [u8]>,
 }
 
@@ -167,7 +167,7 @@ pub(super) fn is_osm(first: &[u8]) -> bool {
     first.get(6..15) == Some(b"OSMHeader")
 }
 
-/// What a file is that is no OpenStreetMap PBF: another kind of protocol buffers with that ending,
+/// The format of a file that is not OpenStreetMap PBF: other protocol buffers with that extension,
 /// or another format of OpenStreetMap.
 pub(super) fn instead_of_osm(first: &[u8]) -> &'static str {
     // A field with a length whose content begins in a known way.

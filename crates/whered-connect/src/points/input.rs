@@ -73,7 +73,7 @@ impl Input {
         &self.name
     }
 
-    /// What the sink must know of it.
+    /// The description of this file for the sink.
     pub(super) fn source(&self) -> Source {
         Source {
             name: self.name.clone(),

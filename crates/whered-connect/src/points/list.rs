@@ -8,8 +8,8 @@
 //! { "a": {...}, "b": {...} }       a record each, whose member is "a", "b"
 //! ```
 //!
-//! What is between the records must be JSON, or the load ends with its byte. A record is only cut
-//! out here: one that is no JSON, or no object, spoils itself only.
+//! The text between records must be JSON; otherwise the load ends with the byte's offset. Records
+//! are only split here: one that is not JSON, or not an object, is bad by itself.
 //!
 //! Cost: a few operations a byte; memory: one record.
 
@@ -102,7 +102,7 @@ fn fault(input: &mut Input, line: u64, allowed: &str) -> ConnectError {
     input.fault(&format!("line {line} (byte {byte}): found '{found}'; allowed: {allowed}"))
 }
 
-/// What may come next.
+/// The next token that is allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum State {
     /// The bracket that opens the list.

@@ -93,7 +93,7 @@ pub struct LoadOptions {
     pub latitude: Option<String>,
     /// The column or field with a geometry, in the place of longitude and latitude.
     pub geometry: Option<String>,
-    /// What is between the cells of a table; without it, the first line says so.
+    /// The delimiter of a table; without it, the first line decides.
     pub delimiter: Option<u8>,
     /// The column or member with the name; for OpenStreetMap nodes the tag, the node's number
     /// without one.

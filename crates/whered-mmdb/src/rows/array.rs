@@ -11,7 +11,7 @@ use super::ndjson::{Line, LineReader, MAX_LINE_BYTES};
 use crate::error::shown;
 use std::io::{BufRead, BufReader, Read};
 
-/// What may come next.
+/// The next token that is allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// The bracket that opens the array.
