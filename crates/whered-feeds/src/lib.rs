@@ -55,6 +55,7 @@ mod encoding;
 mod error;
 mod event;
 mod json;
+mod location;
 mod mapping;
 mod role;
 #[cfg(test)]
@@ -75,6 +76,7 @@ mod zone;
 pub use encoding::is_known as is_known_encoding;
 pub use error::{MappingError, UploadError, UploadErrorKind};
 pub use event::{Events, Item, Record, Totals, Value};
+pub use location::{Location, Locator};
 pub use mapping::Mapping;
 pub use source::{
     FieldKind, Format, ItemsSource, MappingSource, Origin, RowsSource, UploadField, ValueSource,

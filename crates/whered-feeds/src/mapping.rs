@@ -12,6 +12,8 @@
 //! Invariant: a role has at least one slot, and every slot one path of the mapping's format.
 //! Cost: compiling is linear in the text; a mapping is immutable.
 
+use std::borrow::Cow;
+
 use encoding_rs::Encoding;
 
 use crate::error::{MappingError, UploadError};
@@ -246,6 +248,16 @@ impl Mapping {
         events: &mut E,
     ) -> Result<Totals, UploadError> {
         self.scan_with(upload, fields, events, true)
+    }
+
+    /// The upload as a scan reads it, in UTF-8: what the offsets of events count in. An upload that
+    /// is UTF-8 already is not copied.
+    ///
+    /// # Errors
+    ///
+    /// It is in an encoding that is not read.
+    pub fn decoded<'a>(&self, upload: &'a [u8]) -> Result<Cow<'a, [u8]>, UploadError> {
+        encoding::to_utf8(upload, self.encoding, matches!(self.paths, Paths::Xml(_)), false)
     }
 
     /// The naive twin of [`scan`](Mapping::scan): the same without the quick scanners. For tests.

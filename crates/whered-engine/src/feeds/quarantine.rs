@@ -1,7 +1,7 @@
 //! What was refused of a feed's uploads, as lines in a file for people.
 //!
 //! ```text
-//! quarantine/FEED.ndjson      {"upload":12,"offset_bytes":340,"reason":"longitude is missing"}
+//! quarantine/FEED.ndjson      {"upload":12,"offset_bytes":340,"line":8,"column":1,"reason":"..."}
 //! quarantine/FEED.old.ndjson  the lines before those
 //! ```
 //! For: reading why records do not count. Not for: the records themselves, which the client has.
@@ -17,6 +17,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use whered_feeds::Location;
 use whered_store::private;
 
 /// A file of this size becomes the old one.
@@ -51,18 +52,27 @@ impl Rejections {
         (self.upload, self.of_upload) = (upload, 0);
     }
 
-    /// Adds a line.
-    pub(super) fn add(&mut self, offset_bytes: u64, reason: &str) {
+    /// Adds a line. The location is computed where it is kept: that reads the upload once more.
+    pub(super) fn add(
+        &mut self,
+        offset_bytes: u64,
+        locate: impl FnOnce() -> Option<Location>,
+        reason: &str,
+    ) {
         self.of_upload += 1;
         if !self.is_kept || self.of_upload > LINES_MAX {
             return;
         }
+        let location = match locate() {
+            Some(Location { line, column }) => format!(",\"line\":{line},\"column\":{column}"),
+            None => String::new(),
+        };
         let last = self.of_upload == LINES_MAX;
         let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
         let reason = if last { format!("{reason}; more are not told") } else { reason };
         let (upload, reason) = (self.upload, Value::String(reason));
         let line = format!(
-            "{{\"upload\":{upload},\"offset_bytes\":{offset_bytes},\"reason\":{reason}}}\n"
+            "{{\"upload\":{upload},\"offset_bytes\":{offset_bytes}{location},\"reason\":{reason}}}\n"
         );
         self.lines.extend_from_slice(line.as_bytes());
     }
@@ -178,7 +188,8 @@ mod tests {
         for upload in 1..=3 {
             let mut refused = Rejections::new(true);
             refused.begin(upload);
-            refused.add(7, "a \"reason\"");
+            let location = Location { line: 2, column: 3 };
+            refused.add(7, || Some(location), "a \"reason\"");
             quarantine.write(&refused).unwrap();
         }
         let path = directory.join("feed.ndjson");
@@ -186,7 +197,9 @@ mod tests {
         let kept = fs::read_to_string(&path).unwrap();
         assert_eq!(kept.lines().count(), 2);
         assert!(
-            kept.contains(r#"{"upload":2,"offset_bytes":7,"reason":"a \"reason\""}"#),
+            kept.contains(
+                r#"{"upload":2,"offset_bytes":7,"line":2,"column":3,"reason":"a \"reason\""}"#
+            ),
             "{kept}"
         );
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
@@ -200,7 +213,7 @@ mod tests {
     fn an_upload_has_no_more_lines_than_allowed() {
         let mut refused = Rejections::new(true);
         refused.begin(1);
-        (0..3000).for_each(|offset| refused.add(offset, "wrong"));
+        (0..3000).for_each(|offset| refused.add(offset, || None, "wrong"));
         let lines = refused.lines.iter().filter(|byte| **byte == b'\n').count();
         assert_eq!(lines as u64, LINES_MAX);
         assert!(refused.lines.ends_with(b"\n"));

@@ -17,11 +17,12 @@
 //! most, beside the blocks that are under way in a batch (`pipeline.rs`); all of them are kept for
 //! the next one.
 
-use std::cell::Cell;
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use whered_feeds::{Events, Mapping, Record, UploadFields, Value};
+use whered_feeds::{Events, Location, Locator, Mapping, Record, UploadFields, Value};
 use whered_ip::{HostBitsFinder, MemberList};
 
 use super::StepError;
@@ -120,7 +121,7 @@ impl Batch {
         let Some(members) = self.members.take() else { return };
         self.records -= members.len() as u64;
         self.rejected_uploads += 1;
-        self.refused.add(0, reason);
+        self.refused.add(0, || None, reason);
         if let Some(outcome) = self.head.uploads.last_mut() {
             *outcome = Outcome::Rejected(reason.chars().take(REASON_CHARS_MAX).collect());
         }
@@ -329,21 +330,25 @@ fn read_upload(
 ) -> Outcome {
     let text = match text {
         Ok(text) => text,
-        Err(reason) => return scan.refuse_upload(0, &reason),
+        Err(reason) => return scan.refuse_upload(&reason),
     };
     let is_strict = source.set.as_ref().is_some_and(|set| set.is_strict);
     match &source.input {
-        FeedInput::Records(mapping) => scan.read(mapping, text, fields),
+        FeedInput::Records(mapping) => {
+            let decoded = OnceCell::new();
+            let locations = Locations { mapping, text, decoded: &decoded, locator: None };
+            RecordScan { scan, locations }.read(fields)
+        }
         FeedInput::Prefixes(reading) => match read_members(text, reading, is_strict) {
             Ok(list) => {
                 if let Some(remark) = HostBitsFinder::of(text).remark() {
-                    scan.refused.add(0, &remark);
+                    scan.refused.add(0, || None, &remark);
                 }
                 let records = list.len() as u64;
                 *members = Some(list);
                 Outcome::Applied { records, rejected: 0 }
             }
-            Err(reason) => scan.refuse_upload(0, &reason),
+            Err(reason) => scan.refuse_upload(&reason),
         },
     }
 }
@@ -360,26 +365,76 @@ struct Scan<'a, 'b> {
     events: usize,
 }
 
-impl Scan<'_, '_> {
-    fn read(&mut self, mapping: &Mapping, text: &[u8], fields: UploadFields<'_>) -> Outcome {
-        let scanned = mapping.scan_upload(text, fields, self);
-        if !self.block.is_empty() {
-            (self.hand_on)(self.block);
+/// Lines and columns of offsets in an upload of records.
+struct Locations<'a> {
+    mapping: &'a Mapping,
+    text: &'a [u8],
+    /// The text that offsets count in; made for the first location.
+    decoded: &'a OnceCell<Cow<'a, [u8]>>,
+    locator: Option<Locator<'a>>,
+}
+
+impl Locations<'_> {
+    /// `None` if the upload cannot be decoded: it has no offsets then.
+    fn of(&mut self, offset_bytes: u64) -> Option<Location> {
+        if self.locator.is_none() {
+            let text = match self.decoded.get() {
+                Some(text) => text,
+                None => {
+                    let text = self.mapping.decoded(self.text).ok()?;
+                    self.decoded.get_or_init(|| text)
+                }
+            };
+            self.locator = Some(Locator::new(text));
+        }
+        self.locator.as_mut().map(|locator| locator.locate(offset_bytes))
+    }
+}
+
+/// One upload of records while it is read.
+struct RecordScan<'s, 'a, 'b, 't> {
+    scan: &'s mut Scan<'a, 'b>,
+    locations: Locations<'t>,
+}
+
+impl RecordScan<'_, '_, '_, '_> {
+    fn read(mut self, fields: UploadFields<'_>) -> Outcome {
+        let (mapping, text) = (self.locations.mapping, self.locations.text);
+        let scanned = mapping.scan_upload(text, fields, &mut self);
+        let scan = &mut *self.scan;
+        if !scan.block.is_empty() {
+            (scan.hand_on)(scan.block);
         }
         if let Err(error) = scanned {
-            let reason = error.to_string();
-            if self.records == 0 {
-                return self.refuse_upload(error.offset_bytes(), &reason);
+            let offset = error.offset_bytes();
+            let location = self.locations.of(offset);
+            let reason = match location {
+                Some(Location { line, column }) => {
+                    let message = error.message();
+                    format!("line {line}, column {column} (byte {offset}): {message}")
+                }
+                None => error.to_string(),
+            };
+            if scan.records == 0 {
+                scan.refused.add(offset, || location, &reason);
+                return rejected(&reason);
             }
             // The records before stay, and the rest counts as one.
-            self.reject(error.offset_bytes(), &reason);
+            scan.rejected += 1;
+            scan.refused.add(offset, || location, &reason);
         }
-        Outcome::Applied { records: self.records, rejected: self.rejected }
+        Outcome::Applied { records: self.scan.records, rejected: self.scan.rejected }
     }
+}
 
-    fn refuse_upload(&mut self, offset_bytes: u64, reason: &str) -> Outcome {
-        self.refused.add(offset_bytes, reason);
-        Outcome::Rejected(reason.chars().take(REASON_CHARS_MAX).collect())
+fn rejected(reason: &str) -> Outcome {
+    Outcome::Rejected(reason.chars().take(REASON_CHARS_MAX).collect())
+}
+
+impl Scan<'_, '_> {
+    fn refuse_upload(&mut self, reason: &str) -> Outcome {
+        self.refused.add(0, || None, reason);
+        rejected(reason)
     }
 
     /// Why a record does not count, before it has changed anything.
@@ -403,25 +458,27 @@ impl Scan<'_, '_> {
     }
 }
 
-impl Events for Scan<'_, '_> {
+impl Events for RecordScan<'_, '_, '_, '_> {
     // In line the record never lies in memory.
     #[inline]
     fn record(&mut self, record: &Record<'_>) {
-        self.events += 1 + record.items.len();
-        let time = record.time_millis.unwrap_or(self.received_millis);
-        if let Some(reason) = self.refusal(record, time) {
+        let scan = &mut *self.scan;
+        scan.events += 1 + record.items.len();
+        let time = record.time_millis.unwrap_or(scan.received_millis);
+        if let Some(reason) = scan.refusal(record, time) {
             self.reject(record.offset_bytes, &reason);
             return;
         }
-        self.records += 1;
-        self.block.push(record, time);
-        if self.block.is_whole() {
-            (self.hand_on)(self.block);
+        scan.records += 1;
+        scan.block.push(record, time);
+        if scan.block.is_whole() {
+            (scan.hand_on)(scan.block);
         }
     }
 
     fn reject(&mut self, offset_bytes: u64, reason: &str) {
-        self.rejected += 1;
-        self.refused.add(offset_bytes, reason);
+        self.scan.rejected += 1;
+        let RecordScan { scan, locations } = self;
+        scan.refused.add(offset_bytes, || locations.of(offset_bytes), reason);
     }
 }
