@@ -52,7 +52,7 @@ def test_every_mistake_has_a_message_and_its_field(demo):
     for path, expected in cases:
         status, body = fetch(demo, path)
         assert status == expected, (path, body)
-        assert set(body["error"]) == {"message", "field"}, path
+        assert set(body["error"]) == {"code", "message", "field"}, path
         assert body["error"]["message"], path
 
 

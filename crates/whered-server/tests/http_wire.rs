@@ -494,7 +494,8 @@ fn packets_are_matched_and_rulesets_described() {
     // A wrong packet of a batch costs its own answer only.
     let reply = post(&server, "/v1/rules/edge/match", &format!("[{{\"src\":1}},{web},7]")).json();
     let message = "packet 0: 'src' is 1; allowed: an IP address";
-    assert_eq!(reply[0], json!({ "error": { "message": message, "field": "body" } }));
+    let error = json!({ "code": "invalid_body", "message": message, "field": "body" });
+    assert_eq!(reply[0], json!({ "error": error }));
     assert_eq!(reply[1], post(&server, "/v1/rules/edge/match", web).json());
     assert!(reply[2]["error"]["message"].as_str().unwrap().starts_with("packet 2: "), "{reply}");
     let many = format!("[{}]", vec!["0"; 10_001].join(","));

@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use tokio::time::timeout;
 
-use super::error::HttpError;
+use super::error::{ErrorCode, HttpError};
 
 /// A frame of this size is kept as it is.
 const PIECE_BYTES_MIN: usize = 32 << 10;
@@ -209,7 +209,7 @@ async fn next(body: &mut Body) -> Result<Option<Bytes>, HttpError> {
             }
             Some(Err(error)) => {
                 let message = format!("the body ended early or is broken: {error}");
-                return Err(HttpError::bad_request("body", message));
+                return Err(HttpError::bad_body(message));
             }
         }
     }
@@ -217,12 +217,12 @@ async fn next(body: &mut Body) -> Result<Option<Bytes>, HttpError> {
 
 fn too_large(limit: usize) -> HttpError {
     let message = format!("the upload is too large; allowed: {limit} bytes");
-    HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, Some("body"), message)
+    HttpError::new(ErrorCode::BodyTooLarge, Some("body"), message)
 }
 
 fn buffers_full() -> HttpError {
     let message = "too many uploads are on their way; try again";
-    HttpError::new(StatusCode::TOO_MANY_REQUESTS, None, message)
+    HttpError::new(ErrorCode::TooManyUploads, None, message)
         .with_header(header::RETRY_AFTER, HeaderValue::from_static("1"))
 }
 

@@ -23,7 +23,14 @@ use crate::databases::{self, PAGE_NETWORKS, PAGE_NETWORKS_MAX};
 
 const ALLOWED: [&str; 4] = ["within", "cursor", "count", "fields"];
 
-/// Answers the list.
+/// Descriptions of all databases.
+#[utoipa::path(
+    get,
+    path = "/v1/databases",
+    operation_id = "list_databases",
+    tag = "addresses and databases",
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
@@ -37,7 +44,17 @@ pub(crate) async fn list(
     Ok(json_response(Value::Object(body).to_string().into_bytes()))
 }
 
-/// Answers one description.
+/// The description of a database.
+#[utoipa::path(
+    get,
+    path = "/v1/databases/{name}",
+    operation_id = "get_database",
+    tag = "addresses and databases",
+    params(
+        ("name" = String, Path, description = "the database"),
+    ),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn one(
     State(state): State<Arc<HttpState>>,
     name: Result<Path<String>, PathRejection>,
@@ -55,7 +72,21 @@ fn description(named: &NamedDatabase) -> Value {
     Value::Object(pairs.map(|(key, value)| (key.to_owned(), value)).collect())
 }
 
-/// Answers a page of networks.
+/// A page of the networks inside a prefix.
+#[utoipa::path(
+    get,
+    path = "/v1/databases/{name}/networks",
+    operation_id = "list_networks",
+    tag = "addresses and databases",
+    params(
+        ("name" = String, Path, description = "the database"),
+        ("within" = String, Query, description = "a prefix"),
+        ("cursor" = Option<String>, Query, description = "next of the page before"),
+        ("count" = Option<u64>, Query, description = "networks of a page, 1 to 1000; absent: 100"),
+        ("fields" = Option<String>, Query, description = "up to 64 field paths with commas between; absent: the whole record"),
+    ),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn networks(
     State(state): State<Arc<HttpState>>,
     name: Result<Path<String>, PathRejection>,
@@ -64,7 +95,7 @@ pub(crate) async fn networks(
     let Path(name) = name.map_err(|error| HttpError::bad_request("db", error.body_text()))?;
     let parameters = Parameters::read(&uri, &ALLOWED)?;
     let within = parameters.text("within");
-    let within = within.ok_or_else(|| HttpError::bad_request("within", "'within' is missing"))?;
+    let within = within.ok_or_else(|| HttpError::missing("within"))?;
     let prefix = within.parse().map(Prefix::to_canonical).map_err(|error| {
         HttpError::bad_request("within", format!("'{within}' is no prefix: {error}"))
     })?;

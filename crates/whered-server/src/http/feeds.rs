@@ -37,7 +37,7 @@ use whered_engine::feeds::{Encoding, Feed, PushError, Pushed, Upload, UploadStat
 use whered_engine::{Durability, Engine};
 
 use super::body::{self, BodyAccount};
-use super::error::HttpError;
+use super::error::{ErrorCode, HttpError};
 use super::listen::Connection;
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
@@ -133,7 +133,20 @@ pub(super) enum Access {
     AsElsewhere,
 }
 
-/// Takes an upload.
+/// An upload to a feed.
+#[utoipa::path(
+    post,
+    path = "/v1/feeds/{feed}",
+    operation_id = "push_upload",
+    tag = "feeds",
+    params(
+        ("feed" = String, Path, description = "the feed"),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible ASCII characters; an upload with a known key is not applied again"),
+        ("Content-Encoding" = Option<String>, Header, description = "identity, gzip or zstd"),
+    ),
+    request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "the upload"),
+    responses((status = 202, description = "the upload is stored"))
+)]
 pub(crate) async fn push(
     State(state): State<Arc<HttpState>>,
     name: Name,
@@ -239,8 +252,9 @@ fn header_text(headers: &HeaderMap, name: &str) -> Result<Option<String>, HttpEr
     let mut values = headers.get_all(name).iter();
     let (value, other) = (values.next(), values.next());
     let wrong = |what: &str| {
-        HttpError::bad_request(
-            "header",
+        HttpError::new(
+            ErrorCode::InvalidHeader,
+            Some("header"),
             format!("the header '{name}' {what}; allowed: UTF-8, once"),
         )
     };
@@ -269,7 +283,7 @@ fn file_name(headers: &HeaderMap) -> Result<Option<String>, HttpError> {
             let name = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
             Some(name.ok_or_else(|| {
                 let message = "'filename*' is not UTF-8''name with escapes such as %20";
-                HttpError::bad_request("Content-Disposition", message)
+                HttpError::new(ErrorCode::InvalidHeader, Some("Content-Disposition"), message)
             })?)
         }
         None => find("filename").map(|name| name.trim_matches('"').to_owned()),
@@ -311,7 +325,7 @@ fn read_encoding(headers: &HeaderMap) -> Result<Encoding, HttpError> {
 
 fn wrong_encoding(found: &str) -> HttpError {
     let message = format!("the encoding is '{found}'; allowed: {ENCODINGS}");
-    HttpError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, Some("Content-Encoding"), message)
+    HttpError::new(ErrorCode::UnsupportedEncoding, Some("Content-Encoding"), message)
         .with_header(header::ACCEPT_ENCODING, HeaderValue::from_static(ENCODINGS))
 }
 
@@ -322,7 +336,7 @@ fn read_key(headers: &HeaderMap) -> Result<Option<&str>, HttpError> {
     text.map(Some).ok_or_else(|| {
         let message =
             format!("the key is no text of 1 to {KEY_BYTES_MAX} visible ASCII characters");
-        HttpError::bad_request("Idempotency-Key", message)
+        HttpError::new(ErrorCode::InvalidHeader, Some("Idempotency-Key"), message)
     })
 }
 
@@ -351,25 +365,23 @@ async fn wait(target: &UploadTarget, pushed: &Pushed) -> Result<(), HttpError> {
             format!("the upload is not on the disk after {} s; {again}", DURABLE_TIME.as_secs())
         }
     };
-    Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, None, message))
+    Err(HttpError::new(ErrorCode::Unavailable, None, message))
 }
 
 fn refused(error: &PushError) -> HttpError {
     match error {
         PushError::Full { retry_after, .. } => {
             let seconds = retry_after.as_secs_f64().ceil().max(1.0) as u32;
-            HttpError::new(StatusCode::TOO_MANY_REQUESTS, None, error.to_string())
+            HttpError::new(ErrorCode::TooManyUploads, None, error.to_string())
                 .with_header(header::RETRY_AFTER, seconds.into())
         }
         PushError::TooLarge { .. } => {
-            HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, Some("body"), error.to_string())
+            HttpError::new(ErrorCode::BodyTooLarge, Some("body"), error.to_string())
         }
         PushError::Invalid(_) => {
-            HttpError::new(StatusCode::UNPROCESSABLE_ENTITY, Some("body"), error.to_string())
+            HttpError::new(ErrorCode::InvalidUpload, Some("body"), error.to_string())
         }
-        PushError::Failed(_) => {
-            HttpError::new(StatusCode::SERVICE_UNAVAILABLE, None, error.to_string())
-        }
+        PushError::Failed(_) => HttpError::new(ErrorCode::Unavailable, None, error.to_string()),
     }
 }
 
@@ -384,7 +396,18 @@ fn status_name(status: &UploadStatus) -> &'static str {
     }
 }
 
-/// Answers what became of an upload.
+/// The status of an upload.
+#[utoipa::path(
+    get,
+    path = "/v1/feeds/{feed}/uploads/{id}",
+    operation_id = "get_upload",
+    tag = "feeds",
+    params(
+        ("feed" = String, Path, description = "the feed"),
+        ("id" = String, Path, description = "the id of a 202"),
+    ),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn upload(
     State(state): State<Arc<HttpState>>,
     path: Result<Path<(String, String)>, PathRejection>,
@@ -411,13 +434,20 @@ pub(crate) async fn upload(
             return Err(HttpError::not_found("id", message));
         }
         UploadStatus::OutOfService { reason } => {
-            return Err(HttpError::new(StatusCode::SERVICE_UNAVAILABLE, None, reason));
+            return Err(HttpError::new(ErrorCode::Unavailable, None, reason));
         }
     }
     Ok(json_response(body.to_string().into_bytes()))
 }
 
-/// Answers the list.
+/// The state of all feeds.
+#[utoipa::path(
+    get,
+    path = "/v1/feeds",
+    operation_id = "list_feeds",
+    tag = "feeds",
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
@@ -428,7 +458,17 @@ pub(crate) async fn list(
     Ok(json_response(json!({ "feeds": all }).to_string().into_bytes()))
 }
 
-/// Answers one description.
+/// The state of a feed.
+#[utoipa::path(
+    get,
+    path = "/v1/feeds/{feed}",
+    operation_id = "get_feed",
+    tag = "feeds",
+    params(
+        ("feed" = String, Path, description = "the feed"),
+    ),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn one(
     State(state): State<Arc<HttpState>>,
     name: Name,

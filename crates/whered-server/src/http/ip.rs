@@ -16,13 +16,13 @@ use std::sync::Arc;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::Response;
 use whered_engine::ip::text::read as read_address;
 use whered_engine::mmdb::{ErrorKind, FieldPath, Lookup, MmdbError, RecordId};
 use whered_engine::{Generation, NamedDatabase};
 
-use super::error::HttpError;
+use super::error::{ErrorCode, HttpError};
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
 
@@ -31,7 +31,20 @@ const ALLOWED: [&str; 3] = ["db", "fields", "explain"];
 /// The most paths of one request.
 const FIELDS_MAX: usize = 64;
 
-/// Answers the route.
+/// The record of an address.
+#[utoipa::path(
+    get,
+    path = "/v1/ip/{address}",
+    operation_id = "get_ip",
+    tag = "addresses and databases",
+    params(
+        ("address" = String, Path, description = "an IPv4 or IPv6 address"),
+        ("db" = Option<String>, Query, description = "the database; absent: that of [dns], else the first one"),
+        ("fields" = Option<String>, Query, description = "up to 64 field paths with commas between; absent: the whole record"),
+        ("explain" = Option<String>, Query, description = "1 or true: the reasons instead of the answer"),
+    ),
+    responses((status = 200, description = "the record, or the reasons"))
+)]
 pub(crate) async fn ip(
     State(state): State<Arc<HttpState>>,
     address: Result<Path<String>, PathRejection>,
@@ -50,9 +63,10 @@ pub(crate) async fn ip(
     let named = database(&generation, parameters.text("db"))?;
     let found = named.answer(address).map_err(|error| unreadable(named, &error))?;
     if explain {
-        let reasons = state.engine.explain_ip(&named.name, address).map_err(|error| {
-            HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, None, error.to_string())
-        })?;
+        let reasons = state
+            .engine
+            .explain_ip(&named.name, address)
+            .map_err(|error| HttpError::new(ErrorCode::Internal, None, error.to_string()))?;
         return Ok(json_response(reasons.to_string().into_bytes()));
     }
     answer(named, address, &found, &fields).map(json_response)
@@ -108,8 +122,10 @@ pub(super) fn database<'a>(
 pub(super) fn unreadable(named: &NamedDatabase, error: &MmdbError) -> HttpError {
     let message = format!("database '{}': {error}", named.name);
     match error.kind() {
-        ErrorKind::AddressFamily => HttpError::not_found("family", message),
-        _ => HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, Some("db"), message),
+        ErrorKind::AddressFamily => {
+            HttpError::new(ErrorCode::FamilyNotCovered, Some("family"), message)
+        }
+        _ => HttpError::new(ErrorCode::Internal, Some("db"), message),
     }
 }
 

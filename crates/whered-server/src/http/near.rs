@@ -51,7 +51,22 @@ struct ShownHit<'a> {
     distance_meters: f64,
 }
 
-/// Answers the route.
+/// Points near a place, nearest first.
+#[utoipa::path(
+    get,
+    path = "/v1/collections/{name}/near",
+    operation_id = "list_nearest",
+    tag = "points",
+    params(
+        ("name" = String, Path, description = "the collection"),
+        ("longitude" = f64, Query, description = "degrees"),
+        ("latitude" = f64, Query, description = "degrees"),
+        ("radius_meters" = Option<f64>, Query, description = "0 or more; absent: the whole globe"),
+        ("count" = Option<u64>, Query, description = "hits, 1 to 100000; absent: all"),
+        ("explain" = Option<String>, Query, description = "1 or true: the reasons instead of the answer"),
+    ),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn near(
     State(state): State<Arc<HttpState>>,
     name: Result<Path<String>, PathRejection>,

@@ -6,7 +6,7 @@
 use axum::extract::Query;
 use axum::http::Uri;
 
-use super::error::HttpError;
+use super::error::{ErrorCode, HttpError};
 
 /// The parameters of one request.
 pub(crate) struct Parameters {
@@ -49,13 +49,12 @@ impl Parameters {
             let known = known.or_else(|| configured.contains(&name.as_str()).then_some("query"));
             let Some(known) = known else {
                 let list = [allowed, configured].concat().join(", ");
-                return Err(HttpError::bad_request(
-                    "query",
-                    format!("unknown parameter '{name}'; allowed: {list}"),
-                ));
+                let message = format!("unknown parameter '{name}'; allowed: {list}");
+                return Err(HttpError::new(ErrorCode::UnknownParameter, Some("query"), message));
             };
             if pairs[..index].iter().any(|(earlier, _)| earlier == name) {
-                return Err(HttpError::bad_request(known, format!("'{name}' is given twice")));
+                let message = format!("'{name}' is given twice");
+                return Err(HttpError::new(ErrorCode::RepeatedParameter, Some(known), message));
             }
         }
         Ok(Parameters { pairs })
@@ -101,8 +100,7 @@ impl Parameters {
     /// # Errors
     /// Absent or not a finite number: 400.
     pub(crate) fn required_number(&self, name: &'static str) -> Result<f64, HttpError> {
-        self.number(name)?
-            .ok_or_else(|| HttpError::bad_request(name, format!("'{name}' is missing")))
+        self.number(name)?.ok_or_else(|| HttpError::missing(name))
     }
 
     /// A whole number from 1 to `max`.

@@ -6,6 +6,8 @@
 //! Not for: the listener's refusals, which have a body from the start; that is how they are told
 //! apart.
 
+use super::error::{ErrorBody, ErrorCode};
+
 /// The whole response to send instead, when these bytes are a refusal without a body. `head` is the
 /// beginning of what the client has sent.
 ///
@@ -21,20 +23,25 @@ pub(super) fn with_reason(response: &[u8], head_sent: &[u8]) -> Option<Vec<u8>> 
         return None;
     }
     let (mut status_line, mut field) = (status_line, None);
-    let message = match status.get(..2) {
+    let (code, message) = match status.get(..2) {
         Some(b"00") if has_other_coding(head_sent) => {
             (status_line, field) = ("HTTP/1.1 501 Not Implemented", Some("Transfer-Encoding"));
-            "Transfer-Encoding is not understood; allowed: chunked alone"
+            let message = "Transfer-Encoding is not understood; allowed: chunked alone";
+            (ErrorCode::UnsupportedTransferEncoding, message)
         }
-        Some(b"14") => "the URI is too long; allowed: 8 KiB",
-        Some(b"31") => "too many or too large headers; allowed: 100, and 400 KiB together",
+        Some(b"14") => (ErrorCode::UriTooLong, "the URI is too long; allowed: 8 KiB"),
+        Some(b"31") => {
+            let message = "too many or too large headers; allowed: 100, and 400 KiB together";
+            (ErrorCode::HeadersTooLarge, message)
+        }
         _ => {
-            "this is no HTTP/1.1 request; allowed: METHOD /path HTTP/1.1, then lines of \
-             'name: value', and one right length"
+            let message = "this is no HTTP/1.1 request; allowed: METHOD /path HTTP/1.1, then \
+                           lines of 'name: value', and one right length";
+            (ErrorCode::InvalidRequest, message)
         }
     };
-    let body = serde_json::json!({ "error": { "message": message, "field": field } });
-    let body = format!("{body}\n");
+    let mut body = serde_json::to_string(&ErrorBody::new(code, field, message)).ok()?;
+    body.push('\n');
     Some(
         format!(
             "{status_line}\r\ncontent-type: application/json\r\nconnection: close\r\n\
@@ -65,7 +72,10 @@ mod tests {
         let (head, body) = full.split_once("\r\n\r\n").expect("a head and a body");
         assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
         assert!(head.contains(&format!("content-length: {}", body.len())), "{head}");
-        assert!(body.starts_with(r#"{"error":{"message":"this is no HTTP/1.1 request"#), "{body}");
+        assert!(
+            body.starts_with(r#"{"error":{"code":"invalid_request","message":"this is no"#),
+            "{body}"
+        );
     }
 
     #[test]

@@ -18,14 +18,14 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::Uri;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 use whered_engine::rules::live::Decision;
 use whered_engine::rules::{Counters, Detail, Packet, State as Connection, names};
 use whered_engine::{Edition, Generation, NamedRuleset};
 
-use super::error::HttpError;
+use super::error::{ErrorBody, ErrorCode, HttpError};
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
 use crate::rules;
@@ -35,7 +35,14 @@ const PACKETS_MAX: usize = 10_000;
 
 type Name = Result<Path<String>, PathRejection>;
 
-/// Answers the list.
+/// Descriptions of all rulesets.
+#[utoipa::path(
+    get,
+    path = "/v1/rules",
+    operation_id = "list_rulesets",
+    tag = "rules",
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
@@ -48,7 +55,17 @@ pub(crate) async fn list(
     Ok(json_response(body.to_string().into_bytes()))
 }
 
-/// Answers one description.
+/// The description of a ruleset with its counters.
+#[utoipa::path(
+    get,
+    path = "/v1/rules/{name}",
+    operation_id = "get_ruleset",
+    tag = "rules",
+    params(
+        ("name" = String, Path, description = "the ruleset"),
+    ),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn one(
     State(state): State<Arc<HttpState>>,
     name: Name,
@@ -67,7 +84,18 @@ pub(crate) async fn one(
     Ok(json_response(Value::Object(body).to_string().into_bytes()))
 }
 
-/// Answers which rules packets meet.
+/// The verdicts of packets.
+#[utoipa::path(
+    post,
+    path = "/v1/rules/{name}/match",
+    operation_id = "match_packets",
+    tag = "rules",
+    params(
+        ("name" = String, Path, description = "the ruleset"),
+    ),
+    request_body(content = serde_json::Value, description = "a packet, or an array of up to 10000"),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn find(
     State(state): State<Arc<HttpState>>,
     name: Name,
@@ -77,7 +105,7 @@ pub(crate) async fn find(
     let Path(name) = name.map_err(|error| HttpError::bad_request("name", error.body_text()))?;
     Parameters::read(&uri, &[])?;
     let body = body.map_err(|error| {
-        HttpError::new(StatusCode::PAYLOAD_TOO_LARGE, Some("body"), error.body_text())
+        HttpError::new(ErrorCode::BodyTooLarge, Some("body"), error.body_text())
     })?;
     let asked: Value =
         serde_json::from_slice(&body).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
@@ -99,7 +127,8 @@ pub(crate) async fn find(
             let answer = |(place, one): (usize, &Result<_, String>)| match one {
                 Ok(_) => decisions.next().unwrap_or_default(),
                 Err(error) => {
-                    json!({ "error": { "message": format!("packet {place}: {error}"), "field": "body" } })
+                    let message = format!("packet {place}: {error}");
+                    json!(ErrorBody::new(ErrorCode::InvalidBody, Some("body"), message))
                 }
             };
             read.iter().enumerate().map(answer).collect()
@@ -113,7 +142,7 @@ pub(crate) async fn find(
 }
 
 fn wrong(message: impl Into<String>) -> HttpError {
-    HttpError::bad_request("body", message)
+    HttpError::bad_body(message)
 }
 
 fn description(named: &NamedRuleset) -> Map<String, Value> {

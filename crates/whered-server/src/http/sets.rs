@@ -19,7 +19,14 @@ use super::error::HttpError;
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
 
-/// Answers the names.
+/// The names of the prefix sets.
+#[utoipa::path(
+    get,
+    path = "/v1/sets",
+    operation_id = "list_sets",
+    tag = "prefix sets",
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
@@ -29,7 +36,17 @@ pub(crate) async fn list(
     Ok(json_response(body.to_string().into_bytes()))
 }
 
-/// Answers what a set consists of.
+/// The description of a prefix set.
+#[utoipa::path(
+    get,
+    path = "/v1/sets/{name}",
+    operation_id = "get_set",
+    tag = "prefix sets",
+    params(
+        ("name" = String, Path, description = "the set"),
+    ),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn one(
     State(state): State<Arc<HttpState>>,
     name: Result<Path<String>, PathRejection>,
@@ -54,7 +71,19 @@ pub(crate) async fn one(
     Ok(json_response(body.to_string().into_bytes()))
 }
 
-/// Answers the members that hold an address.
+/// The members that hold an address.
+#[utoipa::path(
+    get,
+    path = "/v1/sets/{name}/match",
+    operation_id = "match_address",
+    tag = "prefix sets",
+    params(
+        ("name" = String, Path, description = "the set"),
+        ("addr" = String, Query, description = "an address"),
+        ("all" = Option<String>, Query, description = "1 or true: all members that hold it, the smallest first"),
+    ),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn matches(
     State(state): State<Arc<HttpState>>,
     name: Result<Path<String>, PathRejection>,
@@ -63,7 +92,7 @@ pub(crate) async fn matches(
     let Path(name) = name.map_err(|error| HttpError::bad_request("name", error.body_text()))?;
     let parameters = Parameters::read(&uri, &["addr", "all"])?;
     let text = parameters.text("addr");
-    let text = text.ok_or_else(|| HttpError::bad_request("addr", "'addr' is missing"))?;
+    let text = text.ok_or_else(|| HttpError::missing("addr"))?;
     let address = read_address(text.as_bytes()).ok_or_else(|| {
         HttpError::bad_request("addr", format!("'addr' is '{text}'; allowed: an IP address"))
     })?;

@@ -18,13 +18,13 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, Uri, header};
+use axum::http::{Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use whered_engine::Engine;
 use whered_engine::tables::{Table, TableError};
 
-use super::error::HttpError;
+use super::error::{ErrorCode, HttpError};
 use super::ip::push_text;
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
@@ -48,7 +48,14 @@ enum Lines {
     Csv,
 }
 
-/// Answers the list.
+/// Descriptions of all tables.
+#[utoipa::path(
+    get,
+    path = "/v1/tables",
+    operation_id = "list_tables",
+    tag = "tables",
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
@@ -73,7 +80,20 @@ fn describe(table: &Table) -> Value {
     Value::Object(body)
 }
 
-/// Answers rows.
+/// Rows of a table.
+#[utoipa::path(
+    get,
+    path = "/v1/tables/{table}",
+    operation_id = "list_rows",
+    tag = "tables",
+    params(
+        ("table" = String, Path, description = "the table"),
+        ("format" = Option<String>, Query, description = "json, ndjson or csv; absent: json"),
+        ("cursor" = Option<String>, Query, description = "next of the page before"),
+        ("count" = Option<u64>, Query, description = "rows, for json 1 to 10000; absent: 100, or all for the others"),
+    ),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn rows(
     State(state): State<Arc<HttpState>>,
     name: Name,
@@ -160,9 +180,7 @@ fn page(table: &Table, mut cursor: u64, count: usize) -> Result<Vec<u8>, HttpErr
 fn unanswered(error: TableError) -> HttpError {
     match error {
         TableError::NoOrder(line) => HttpError::bad_request("column", line),
-        TableError::Unreadable(line) => {
-            HttpError::new(StatusCode::INTERNAL_SERVER_ERROR, Some("table"), line)
-        }
+        TableError::Unreadable(line) => HttpError::new(ErrorCode::Internal, Some("table"), line),
     }
 }
 
@@ -236,7 +254,18 @@ impl HttpBody for RowsBody {
     }
 }
 
-/// Answers one row.
+/// One row.
+#[utoipa::path(
+    get,
+    path = "/v1/tables/{table}/rows/{*key}",
+    operation_id = "get_row",
+    tag = "tables",
+    params(
+        ("table" = String, Path, description = "the table"),
+        ("key" = String, Path, description = "one part for each column of the key"),
+    ),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn row(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
@@ -281,7 +310,20 @@ pub(super) fn unescaped(part: &str) -> Result<Vec<u8>, HttpError> {
     Ok(bytes)
 }
 
-/// Answers the rows with the most of something.
+/// Rows in the order of a column.
+#[utoipa::path(
+    get,
+    path = "/v1/tables/{table}/top",
+    operation_id = "list_top_rows",
+    tag = "tables",
+    params(
+        ("table" = String, Path, description = "the table"),
+        ("column" = String, Query, description = "a column with an order"),
+        ("count" = Option<u64>, Query, description = "1 to 10000; absent: 10"),
+        ("order" = Option<String>, Query, description = "desc or asc; absent: desc"),
+    ),
+    responses((status = 200, description = "the answer"))
+)]
 pub(crate) async fn top(
     State(state): State<Arc<HttpState>>,
     name: Name,
@@ -290,8 +332,7 @@ pub(crate) async fn top(
     let parameters = Parameters::read(&uri, &["column", "count", "order"])?;
     let table = found(&state.engine, name)?;
     let column = parameters.text("column");
-    let column =
-        column.ok_or_else(|| HttpError::bad_request("column", "'column' is missing"))?.to_owned();
+    let column = column.ok_or_else(|| HttpError::missing("column"))?.to_owned();
     let count = parameters.count("count", PAGE_ROWS_MAX)?.unwrap_or(TOP_ROWS);
     let descending = match parameters.text("order") {
         None | Some("desc") => true,

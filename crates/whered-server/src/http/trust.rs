@@ -18,9 +18,9 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::extract::Request;
 use axum::http::uri::Authority as Target;
-use axum::http::{HeaderMap, HeaderName, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderName, Version, header};
 
-use super::error::HttpError;
+use super::error::{ErrorCode, HttpError};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -130,14 +130,15 @@ pub(super) fn check_form(request: &Request) -> Result<(), HttpError> {
     {
         let message = "Transfer-Encoding is not understood; allowed: chunked alone";
         return Err(HttpError::new(
-            StatusCode::NOT_IMPLEMENTED,
+            ErrorCode::UnsupportedTransferEncoding,
             Some("Transfer-Encoding"),
             message,
         ));
     }
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next();
-    let wrong = |message: &str| Err(HttpError::bad_request("Host", message));
+    let wrong =
+        |message: &str| Err(HttpError::new(ErrorCode::InvalidRequest, Some("Host"), message));
     if hosts.next().is_some() {
         return wrong("there is more than one Host; allowed: one");
     }
@@ -252,7 +253,7 @@ fn refused(field: &'static str, found: &str, allowed: &str) -> HttpError {
         "{field} is '{}', which may be a foreign web page's; allowed without a token: {allowed}",
         found.escape_debug()
     );
-    HttpError::new(StatusCode::FORBIDDEN, Some(field), message)
+    HttpError::new(ErrorCode::ForeignPage, Some(field), message)
 }
 
 #[cfg(test)]

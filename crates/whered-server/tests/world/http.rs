@@ -24,7 +24,7 @@ impl Reply {
         let object = json.as_object().unwrap();
         assert_eq!(object.keys().collect::<Vec<_>>(), ["error"]);
         let error = object["error"].as_object().unwrap();
-        assert_eq!(error.len(), 2, "message and field");
+        assert_eq!(error.keys().collect::<Vec<_>>(), ["code", "message", "field"]);
         (self.status, error["message"].as_str().unwrap().to_owned(), error["field"].clone())
     }
 }

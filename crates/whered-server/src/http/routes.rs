@@ -1,0 +1,187 @@
+//! The one table of routes. The router, the OpenAPI document, the names of metrics and the texts of
+//! the fallbacks come from it; the reference page is checked against it.
+//!
+//! For: adding a route. Its handler has `#[utoipa::path]` with method, path, parameters and answer,
+//! and one entry in [`table`]. The first line of the handler's comment is its summary in the
+//! document. Not for: what holds for every request (`mod.rs`).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::MatchedPath;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use utoipa::openapi::{OpenApi, PathItem};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::error::{ErrorCode, HttpError};
+use super::state::HttpState;
+use super::{databases, feeds, ip, near, openapi, probes, rules, sets, tables};
+
+/// What metrics call requests that have no route.
+const OTHER: &str = "other";
+
+/// Every route: one entry a path, with all of its methods.
+fn table() -> OpenApiRouter<Arc<HttpState>> {
+    OpenApiRouter::with_openapi(openapi::frame())
+        .routes(routes!(probes::healthz))
+        .routes(routes!(probes::readyz))
+        .routes(routes!(probes::metrics))
+        .routes(routes!(document))
+        .routes(routes!(ip::ip))
+        .routes(routes!(databases::list))
+        .routes(routes!(databases::one))
+        .routes(routes!(databases::networks))
+        .routes(routes!(near::near))
+        .routes(routes!(rules::list))
+        .routes(routes!(rules::one))
+        .routes(routes!(rules::find))
+        .routes(routes!(sets::list))
+        .routes(routes!(sets::one))
+        .routes(routes!(sets::matches))
+        .routes(routes!(feeds::list))
+        .routes(routes!(feeds::one, feeds::push))
+        .routes(routes!(feeds::upload))
+        .routes(routes!(tables::list))
+        .routes(routes!(tables::rows))
+        .routes(routes!(tables::row))
+        .routes(routes!(tables::top))
+}
+
+/// What is computed once from the table.
+struct Catalog {
+    /// The OpenAPI document as JSON.
+    document: Bytes,
+    /// The names of routes without wildcards, by the paths that the router knows them by.
+    names: BTreeMap<String, String>,
+    no_such_path: String,
+    not_allowed: String,
+}
+
+static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(table().into_openapi()));
+
+impl Catalog {
+    fn new(document: OpenApi) -> Catalog {
+        let paths: Vec<String> = document.paths.paths.keys().cloned().collect();
+        let document = openapi::finish(document);
+        let names = paths.into_iter().map(|path| (path.clone(), openapi::plain(&path))).collect();
+        let shown: Vec<&str> = document.paths.paths.keys().map(String::as_str).collect();
+        let has_post = |item: &PathItem| item.post.is_some();
+        let posts = document.paths.paths.iter().filter(|(_, item)| has_post(item));
+        let posts: Vec<&str> = posts.map(|(path, _)| path.as_str()).collect();
+        let mut json = serde_json::to_vec(&document).expect("a document has a JSON form");
+        json.push(b'\n');
+        Catalog {
+            document: json.into(),
+            names,
+            no_such_path: format!("no such path; paths: {}", shown.join(", ")),
+            not_allowed: format!(
+                "method not allowed; allowed: GET, HEAD, and POST for {}",
+                posts.join(", ")
+            ),
+        }
+    }
+}
+
+/// The router of the table, with refusals for what is not in it.
+pub(super) fn router() -> Router<Arc<HttpState>> {
+    let (router, _) = table().split_for_parts();
+    router
+        .fallback(async || {
+            HttpError::new(ErrorCode::PathNotFound, Some("path"), &*CATALOG.no_such_path)
+        })
+        .method_not_allowed_fallback(async || {
+            HttpError::new(ErrorCode::MethodNotAllowed, Some("method"), &*CATALOG.not_allowed)
+        })
+}
+
+/// The route as metrics name it: never more names than there are routes.
+pub(super) fn name_of(matched: Option<&MatchedPath>) -> &'static str {
+    let name = matched.and_then(|matched| CATALOG.names.get(matched.as_str()));
+    name.map_or(OTHER, String::as_str)
+}
+
+/// This document.
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    operation_id = "get_openapi",
+    tag = "health and metrics",
+    responses((status = 200, description = "an OpenAPI 3.1 document"))
+)]
+async fn document() -> Response {
+    let headers = [(header::CONTENT_TYPE, "application/json")];
+    (headers, CATALOG.document.clone()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    fn paths() -> serde_json::Map<String, Value> {
+        let document: Value = serde_json::from_slice(&CATALOG.document).expect("JSON");
+        document["paths"].as_object().expect("an object of paths").clone()
+    }
+
+    #[test]
+    fn every_route_has_a_name_without_a_wildcard() {
+        assert_eq!(CATALOG.names.len(), paths().len());
+        assert_eq!(
+            CATALOG.names.get("/v1/tables/{table}/rows/{*key}").map(String::as_str),
+            Some("/v1/tables/{table}/rows/{key}")
+        );
+        assert_eq!(name_of(None), "other");
+    }
+
+    #[test]
+    fn every_operation_has_a_summary_an_id_of_its_own_and_each_part_of_its_path() {
+        let mut ids = BTreeSet::new();
+        for (path, item) in paths() {
+            for (method, operation) in item.as_object().expect("an object of operations") {
+                let id = operation["operationId"].as_str().expect("an id");
+                assert!(ids.insert(id.to_owned()), "{id} is there twice");
+                assert!(operation["summary"].as_str().is_some_and(|text| text.len() > 5), "{id}");
+                assert!(operation["responses"]["default"].is_object(), "{method} {path}");
+                let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+                let named = |parameter: &Value| {
+                    (parameter["in"] == "path").then(|| parameter["name"].to_string())
+                };
+                let declared: Vec<_> = parameters.iter().filter_map(named).collect();
+                let parts = path.split('/').filter_map(|part| part.strip_prefix('{'));
+                let parts: Vec<_> =
+                    parts.map(|part| format!("\"{}\"", part.trim_end_matches('}'))).collect();
+                assert_eq!(declared, parts, "{method} {path}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_path_and_every_code_is_in_the_reference() {
+        let page = include_str!("../../../../docs/reference/http.md");
+        for (path, item) in paths() {
+            let methods: Vec<_> = item.as_object().expect("an object").keys().collect();
+            let methods: Vec<_> = methods.iter().map(|method| method.to_uppercase()).collect();
+            let has_row = |line: &str| {
+                line.starts_with(&format!("| [`{path}`]("))
+                    && line.contains(&format!(" | {} | ", methods.join(", ")))
+            };
+            assert!(page.lines().any(has_row), "no row for {methods:?} {path}");
+        }
+        let document: Value = serde_json::from_slice(&CATALOG.document).expect("JSON");
+        let codes = &document["components"]["schemas"]["ErrorCode"]["enum"];
+        let codes = codes.as_array().expect("a list of codes");
+        assert!(codes.len() > 20);
+        for name in codes {
+            let code: ErrorCode = serde_json::from_value(name.clone()).expect("a code");
+            let row = format!("| `{}` | {} | ", name.as_str().unwrap(), code.status().as_u16());
+            assert!(page.lines().any(|line| line.starts_with(&row)), "no row: {row}");
+        }
+    }
+}
