@@ -4,7 +4,9 @@
 
 use std::fmt;
 
-/// A record type, by its number (IANA's list); types without a name here print as `TYPE123`.
+use domain::base::Rtype;
+
+/// A record type, by its number (IANA's list); types without a name there print as `TYPE123`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct RecordType(pub u16);
 
@@ -56,6 +58,14 @@ record_types! {
 }
 
 impl RecordType {
+    /// The type that a text names: `MX` in any case, or `TYPE15`.
+    pub(crate) fn from_text(text: &str) -> Option<RecordType> {
+        if text.eq_ignore_ascii_case("NSAP-PTR") {
+            return Some(RecordType(23));
+        }
+        text.parse::<Rtype>().ok().map(|found| RecordType(found.to_int()))
+    }
+
     /// Whether only signed zones have such records.
     pub(crate) fn is_of_signed_zones(self) -> bool {
         use RecordType as Type;
@@ -76,7 +86,7 @@ impl fmt::Display for RecordType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.write_str(name),
-            None => write!(f, "TYPE{}", self.0),
+            None => write!(f, "{}", Rtype::from_int(self.0)),
         }
     }
 }

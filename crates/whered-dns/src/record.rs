@@ -4,8 +4,9 @@
 
 use crate::code::RecordType;
 use crate::name::Name;
+use crate::zone::data;
 use crate::zone::lexer::Lexer;
-use crate::zone::rdata::{DataReader, check};
+use crate::zone::rdata::check;
 
 /// Reads the data of one record, such as `1 . alpn=h2,h3` for HTTPS, and gives their wire form.
 ///
@@ -27,8 +28,10 @@ pub fn record_data(record_type: RecordType, text: &str) -> Result<Vec<u8>, Strin
     if !found {
         return Err("no data".to_owned());
     }
-    let root: Name = ".".parse().expect("the root is a name");
-    let data = DataReader::new(&root).read(record_type, &tokens).map_err(|error| error.message)?;
+    let mut data = Vec::new();
+    let root = Name::root();
+    let read = data::read(record_type, &tokens, root.as_wire(), &mut data);
+    read.map_err(|error| error.message)?;
     check(record_type, &data).map_err(|allowed| format!("not {allowed}"))?;
     // Only then, as the next entry takes the tokens' place.
     match lexer.next_entry(&mut tokens) {

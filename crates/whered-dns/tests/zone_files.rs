@@ -37,17 +37,21 @@ fn each_kind_of_mistake_gives_line_and_column() {
         ("b 60 IN 30 A 192.0.2.1", 1, 9, "30"),
         ("b 60", 1, 3, "before its type"),
         ("b 3h5x A 192.0.2.1", 1, 3, "3h5x"),
-        ("b 2147483648 A 192.0.2.1", 1, 3, "2147483647"),
         ("b CH A 192.0.2.1", 1, 3, "class CH"),
         ("b OPT x", 1, 3, "OPT"),
         ("a..b A 192.0.2.1", 1, 1, "empty label"),
-        ("b.example.org. A 192.0.2.1", 1, 1, "b.example.org."),
         ("b TXT \"open\nc A 192.0.2.1", 1, 7, "quotation"),
         ("b A ( 192.0.2.1\n\n", 1, 5, "never closed"),
         ("b A 192.0.2.1 )", 1, 15, ") without ("),
         ("b TXT a\\25", 1, 8, "escape"),
         ("b TXT a\\256", 1, 8, "escape"),
-        ("b TXT \u{e4}", 1, 7, "0xc3"),
+        ("\u{e4} TXT x", 1, 1, "printable ASCII in names"),
+        ("b MX 10 \u{e4}", 1, 9, "printable ASCII in names"),
+        ("b 4294967296 A 192.0.2.1", 1, 3, "2147483647"),
+        ("b.example.org. A 192.0.2.300", 1, 18, "192.0.2.300"),
+        ("@ 61 SOA ns hm 1 2 3 4 5", 1, 1, "second SOA"),
+        ("@ SOA ns hm 2 2 3 4 5", 1, 1, "second SOA"),
+        ("@ SOA ns hm 1 2 3 4 5\na A 192.0.2.1", 1, 1, "second SOA"),
         ("$TTL", 1, 1, "$TTL seconds"),
         ("$TTL x", 1, 6, "seconds"),
         ("$ORIGIN a..b", 1, 9, "empty label"),
@@ -61,12 +65,8 @@ fn each_kind_of_mistake_gives_line_and_column() {
         ("b A 192.0.2.1\nb CNAME a", 2, 1, "CNAME and A"),
         ("b CNAME a\nb CNAME c", 2, 1, "CNAME and CNAME"),
         ("@ CNAME a", 1, 1, "CNAME and"),
-        ("@ SOA ns hm 1 2 3 4 5", 1, 1, "second SOA"),
         ("b SOA ns hm 1 2 3 4 5", 1, 1, "below the apex"),
-        ("*.b NS a", 1, 1, "NS at a wildcard"),
-        ("*.b DNAME a", 1, 1, "DNAME at a wildcard"),
         ("b DNAME a\nb DNAME c", 2, 1, "second DNAME"),
-        ("b DNAME a\nx.y.b A 192.0.2.1", 2, 1, "below a DNAME"),
         ("b DNAME a\nb NS c", 1, 1, "DNAME and NS"),
         ("b DNAME a\nb CNAME c", 2, 1, "CNAME and DNAME"),
         ("b A \\# 3 010203", 1, 5, "form"),
@@ -90,10 +90,68 @@ fn what_is_missing_is_told() {
     assert_eq!((no_soa.line(), no_soa.found()), (3, "no SOA"));
     let no_ns = error("\n@ 60 SOA ns hm 1 2 3 4 5\nns NS ns\n");
     assert_eq!((no_ns.line(), no_ns.column(), no_ns.found()), (2, 1, "a zone without NS"));
-    let no_owner = error("  60 A 192.0.2.1\n");
-    assert_eq!((no_owner.line(), no_owner.column()), (1, 3));
     assert!(error("@ NS a\n").to_string().contains("without a TTL"));
     assert_eq!(error("").line(), 1);
+}
+
+/// The places and texts of remarks; lines count from the first line of `rest`.
+fn remarks(rest: &str) -> (Zone, Vec<(usize, usize, String)>) {
+    let zone = read(&format!("{HEAD}{rest}"), &[]).expect(rest);
+    let place = |one: &ZoneError| (one.line() - 3, one.column(), one.to_string());
+    let remarks = zone.warnings().iter().map(place).collect();
+    (zone, remarks)
+}
+
+#[test]
+fn what_other_servers_read_is_read_with_a_remark() {
+    let long = "x".repeat(300);
+    let cases = [
+        ("b 2147483648 A 192.0.2.1", 1, 3, "counts as 0", 4),
+        ("$TTL 4294967295\nb A 192.0.2.1", 1, 6, "counts as 0", 4),
+        ("b.example.org. A 192.0.2.1\n TXT x\nc A 192.0.2.1", 1, 1, "outside of the zone", 4),
+        ("*.b NS a", 1, 1, "NS at a wildcard", 4),
+        ("*.b DNAME a", 1, 1, "DNAME at a wildcard", 4),
+        ("b DNAME a\nx.y.b A 192.0.2.1\nz.b TXT x", 2, 1, "x.y.b.example.com. below a DNAME", 4),
+        (&format!("b TXT a {long}"), 1, 9, "a string of 300 bytes", 4),
+        ("b A 192.0.2.1\nb A 192.0.2.1", 2, 1, "a second time", 4),
+    ];
+    // The last number: how many records are served, of which the head has two.
+    for (text, line, column, found, count) in cases {
+        let (zone, remarks) = remarks(text);
+        let first = remarks.first().expect(text);
+        assert_eq!((first.0, first.1), (line, column), "{text}: {}", first.2);
+        assert!(first.2.contains(found), "{text}: {}", first.2);
+        assert_eq!(zone.record_count() + 1, count, "{text}");
+    }
+}
+
+#[test]
+fn what_is_common_in_files_of_other_servers_is_read_without_a_remark() {
+    // A transfer ends with the SOA that it begins with.
+    let (zone, none) = remarks("b A 192.0.2.1\n@ 60 IN SOA ns hm 1 2 3 4 5");
+    assert_eq!((zone.record_count(), none), (3, Vec::new()));
+    let (zone, none) = remarks("b TXT \"gr\u{fc}\u{df}\"\nc TYPE65535 \\# 0\nc APL\n");
+    assert_eq!((zone.record_count(), none), (5, Vec::new()));
+    // The first record may leave out its owner, which then is the origin.
+    let text = "$TTL 60\n IN SOA ns hm 1 2 3 4 5\n NS ns\n";
+    assert_eq!(read(text, &[]).unwrap().record_count(), 2);
+}
+
+#[test]
+fn a_wildcard_ns_delegates_nothing_and_what_a_dname_hides_is_not_there() {
+    let text = format!(
+        "{HEAD}*.w NS ns.example.net.\n*.w A 192.0.2.1\nd DNAME example.net.\nx.d A 192.0.2.1\n"
+    );
+    let zones = Zones::builder().add_zone(read(&text, &[]).unwrap()).build().unwrap();
+    let of = |owner: &str, record_type| {
+        ask(&zones, &query(owner, record_type).build(), Transport::Udp).message
+    };
+    let found = of("x.w.example.com", RecordType::A);
+    assert_eq!(lines(&found.answers), ["x.w.example.com. 60 A 192.0.2.1"]);
+    assert_eq!(of("x.w.example.com", RecordType::NS).answers.len(), 1);
+    let hidden = of("x.d.example.com", RecordType::A);
+    let types: Vec<u16> = hidden.answers.iter().map(|one| one.record_type.0).collect();
+    assert_eq!(types, [39, 5]);
 }
 
 #[test]

@@ -20,11 +20,9 @@ use super::layout::{
 use super::master::TTL_SECONDS_MAX;
 use super::parsed_zone::{APEX, NONE, ParsedZone, Record};
 use super::rdata::names_in;
-use super::{Parts, Zone};
+use super::{Parts, REMARK_COUNT_MAX, Zone};
 use crate::code::RecordType;
 use crate::name::Name;
-
-const WARNING_COUNT_MAX: usize = 100;
 
 /// Makes the zone; `end` is the place of the text's end, where missing things are reported.
 ///
@@ -32,16 +30,15 @@ const WARNING_COUNT_MAX: usize = 100;
 ///
 /// See [`Zone::from_master_file`].
 pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneError> {
+    parsed.forget_closing_soa();
     parsed.complete();
+    if parsed.forget_occluded() {
+        parsed.complete();
+    }
+    let warnings = std::mem::take(&mut parsed.remarks);
     let (order, starts) = parsed.by_owner();
-    let mut builder = Builder {
-        parsed,
-        order,
-        starts,
-        flags: Vec::new(),
-        cuts: Vec::new(),
-        warnings: Vec::new(),
-    };
+    let (flags, cuts) = (Vec::new(), Vec::new());
+    let mut builder = Builder { parsed, order, starts, flags, cuts, warnings };
     let (serial, negative_soa) = builder.check_apex(end)?;
     builder.mark()?;
     let (arena, nodes, record_count) = builder.lay_out(end)?;
@@ -131,8 +128,8 @@ impl Builder {
             let flag = |condition: bool, flag: u8| if condition { flag } else { 0 };
             self.flags[owner as usize] |= flag(!records.is_empty(), HAS_DATA)
                 | flag(has(RecordType::CNAME), HAS_ALIAS)
-                | flag(has(RecordType::DNAME), HAS_DNAME);
-            if owner != APEX && has(RecordType::NS) {
+                | flag(has(RecordType::DNAME) && !self.is_wildcard(owner), HAS_DNAME);
+            if owner != APEX && has(RecordType::NS) && !self.is_wildcard(owner) {
                 self.cuts[owner as usize] = owner;
             }
             let Some(parent) =
@@ -150,29 +147,18 @@ impl Builder {
             let Some(&cut) = self.cuts.get(parent) else { continue };
             if cut != NONE {
                 self.cuts[owner as usize] = cut;
-            } else if self.flags[parent] & HAS_DNAME != 0 {
-                return Err(self.below_dname(owner));
             }
         }
         Ok(())
     }
 
-    fn below_dname(&self, owner: u32) -> ZoneError {
-        let mut owner = owner;
-        // An empty non-terminal has no place: some record below it has.
-        while self.flags[owner as usize] & HAS_DATA == 0 {
-            let below = self.parsed.owners.iter().position(|other| other.parent == owner);
-            owner = below.expect("what has no records is above something that has") as u32;
-        }
-        let found = format!("{} below a DNAME", self.parsed.full_name(owner));
-        let place = self.parsed.place_of(&self.records(owner)[0]);
-        ZoneError::new(&place, found, "nothing below a DNAME (RFC 6672, 2.4)")
+    fn is_wildcard(&self, owner: u32) -> bool {
+        self.parsed.name_of(&self.parsed.owners[owner as usize]).starts_with(b"\x01*")
     }
 
     /// Checks what may stand at one owner.
-    fn check_owner(&self, owner: u32, records: &[Record]) -> Result<(), ZoneError> {
-        let is_wildcard =
-            self.parsed.name_of(&self.parsed.owners[owner as usize]).starts_with(b"\x01*");
+    fn check_owner(&mut self, owner: u32, records: &[Record]) -> Result<(), ZoneError> {
+        let is_wildcard = self.is_wildcard(owner);
         let has = |wanted| records.iter().any(|record| record.record_type == wanted);
         let mut last_dname: Option<&Record> = None;
         for record in records {
@@ -184,8 +170,9 @@ impl Builder {
                     return fail("a SOA below the apex".into(), "one SOA at the apex");
                 }
                 RecordType::NS | RecordType::DNAME if is_wildcard => {
-                    let found = format!("{} at a wildcard", record.record_type);
-                    return fail(found, "other types at a wildcard");
+                    // It delegates and renames nothing, but is given to those who ask for it.
+                    let found = |_: &Name| format!("{} at a wildcard", record.record_type);
+                    self.warn(record, found, "other types at a wildcard (RFC 4592, 4.2 and 4.4)");
                 }
                 RecordType::DNAME if owner != APEX && has(RecordType::NS) => {
                     let found = "DNAME and NS at one name".into();
@@ -352,7 +339,7 @@ impl Builder {
     }
 
     fn warn(&mut self, record: &Record, found: impl Fn(&Name) -> String, allowed: &str) {
-        if self.warnings.len() < WARNING_COUNT_MAX {
+        if self.warnings.len() < REMARK_COUNT_MAX {
             let found = found(&self.parsed.full_name(record.owner));
             self.warnings.push(ZoneError::new(&self.parsed.place_of(record), found, allowed));
         }

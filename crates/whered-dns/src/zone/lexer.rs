@@ -7,7 +7,8 @@
 //!      192.0.2.1 )    tokens: www@1:1  60@1:5  A@1:8  192.0.2.1@2:6
 //! ```
 //!
-//! Invariants: a token's bytes are printable ASCII (blanks and tabs inside quotes), its escapes are
+//! Invariants: a token's bytes are printable (blanks and tabs inside quotes) or above ASCII, as in
+//! texts in UTF-8; its escapes are
 //! well-formed and its quotes closed, so that what reads it meets no such mistake any more.
 //! Cost: one pass; an entry's tokens are kept in a vector that is used again.
 
@@ -136,7 +137,7 @@ impl<'a> Lexer<'a> {
                     let raw = &self.text[start..self.at];
                     return Ok(Token { raw, line, column, quoted, spaced });
                 }
-                Some(0x20..=0x7e | b'\t') => self.at += 1,
+                Some(0x20..=0x7e | b'\t' | 0x80..) => self.at += 1,
                 Some(byte) => {
                     let found = format!("the byte 0x{byte:02x}");
                     return Err(self.error(found, "printable ASCII; other bytes are written \\DDD"));

@@ -2,22 +2,22 @@
 //!
 //! Not for: whether the records make a zone (`build.rs`).
 //!
-//! Entries and their places come from `lexer.rs`; record data are read by `plain.rs` or else by the
-//! `domain` crate; the fields in front and the directives are read here, so that every mistake has
-//! its column and so that TTLs may have units (`1h30m`). `$INCLUDE` asks the caller for the bytes:
+//! Entries and their places come from `lexer.rs`; record data are read by `plain.rs` or else by
+//! `data.rs`; the fields in front and the directives are read here, so that every mistake has its
+//! column and so that TTLs may have units (`1h30m`). `$INCLUDE` asks the caller for the bytes:
 //! at most [`INCLUDE_DEPTH_MAX`] deep and [`INCLUDE_COUNT_MAX`] in all, so that a file that
 //! includes itself ends in an error. Cost: linear; memory about that of the text.
 
-use domain::base::Rtype;
 use domain::base::iana::Class;
 
 use super::Dnssec;
+use super::data;
 use super::error::{Place, ZoneError};
 use super::generate::{self, GENERATED_COUNT_MAX, Range};
 use super::lexer::{LexError, Lexer, Token};
 use super::parsed_zone::ParsedZone;
 use super::plain;
-use super::rdata::{self, DataReader};
+use super::rdata;
 use crate::code::RecordType;
 use crate::name::{Name, append_text};
 
@@ -47,8 +47,16 @@ struct Scope {
     file: u16,
     file_name: Option<std::sync::Arc<str>>,
     origin: Name,
-    owner: Option<u32>,
-    data: Option<DataReader>,
+    owner: Option<Owner>,
+}
+
+/// The owner of a record.
+#[derive(Clone, Copy)]
+enum Owner {
+    /// The number of one in the zone.
+    Within(u32),
+    /// A name outside of the zone, whose records are left out.
+    Outside,
 }
 
 /// Reads all records of a master file and of what it includes, and the place of the text's end.
@@ -84,7 +92,7 @@ impl Reader<'_> {
         depth: usize,
     ) -> Result<Place, ZoneError> {
         let file_name = self.parsed.file(file);
-        let mut scope = Scope { file, file_name, origin, owner: None, data: None };
+        let mut scope = Scope { file, file_name, origin, owner: None };
         let mut lexer = Lexer::new(text);
         let mut tokens = Vec::new();
         loop {
@@ -123,20 +131,30 @@ impl Reader<'_> {
             return Ok(());
         };
         let (owner, rest) = if first.spaced {
-            let found = "a record without an owner, and none before it";
-            let owner = scope.owner.ok_or_else(|| scope.error(first, found, "an owner name"))?;
+            // The first record of a file may leave out the origin.
+            let owner = match scope.owner {
+                Some(owner) => owner,
+                None => self.owner_of_wire(scope.origin.as_wire()),
+            };
             (owner, tokens)
         } else {
-            let owner = self.owner(scope, first)?;
-            scope.owner = Some(owner);
-            (owner, rest)
+            (self.owner(scope, first)?, rest)
         };
+        scope.owner = Some(owner);
         let (ttl_seconds, record_type, data) = self.fields(scope, first, rest)?;
-        if self.dnssec == Dnssec::Refuse && record_type.is_of_signed_zones() {
+        if let Owner::Within(owner) = owner
+            && self.dnssec == Dnssec::Refuse
+            && record_type.is_of_signed_zones()
+        {
             return Err(self.signed(scope, data.first().unwrap_or(first), record_type, owner));
         }
         self.data(scope, record_type, data)?;
         let ttl_seconds = self.effective_ttl(scope, first, ttl_seconds, record_type)?;
+        let Owner::Within(owner) = owner else {
+            let allowed = format!("names at and below {} (it is left out)", self.parsed.origin);
+            self.parsed.remark(&scope.place(first), "a record outside of the zone", allowed);
+            return Ok(());
+        };
         if self.dnssec == Dnssec::Strip && is_stripped(record_type) {
             self.parsed.left_out_count += 1;
             return Ok(());
@@ -169,26 +187,29 @@ impl Reader<'_> {
         scope.error(token, found, allowed)
     }
 
-    fn owner(&mut self, scope: &Scope, token: &Token<'_>) -> Result<u32, ZoneError> {
-        self.wire.clear();
+    fn owner(&mut self, scope: &Scope, token: &Token<'_>) -> Result<Owner, ZoneError> {
+        let mut wire = std::mem::take(&mut self.wire);
+        wire.clear();
         if token.raw == b"@" && !token.quoted {
-            self.wire.extend_from_slice(scope.origin.as_wire());
-        } else if append_text(token.raw, scope.origin.as_wire(), &mut self.wire).is_err() {
+            wire.extend_from_slice(scope.origin.as_wire());
+        } else if !token.raw.is_ascii()
+            || append_text(token.raw, scope.origin.as_wire(), &mut wire).is_err()
+        {
             // Asked again for the words of the mistake.
             scope.name(token)?;
         }
-        self.parsed.owner(&self.wire).ok_or_else(|| {
-            let found = match Name::from_wire(&self.wire) {
-                Ok(owner) => format!("the owner {owner}"),
-                Err(error) => error.to_string(),
-            };
-            scope.error(token, found, format!("names at and below {}", self.parsed.origin))
-        })
+        let owner = self.owner_of_wire(&wire);
+        self.wire = wire;
+        Ok(owner)
+    }
+
+    fn owner_of_wire(&mut self, wire: &[u8]) -> Owner {
+        self.parsed.owner(wire).map_or(Owner::Outside, Owner::Within)
     }
 
     /// Reads `[TTL] [class] type` in either order. Gives the tokens from the type on.
     fn fields<'t, 'a>(
-        &self,
+        &mut self,
         scope: &Scope,
         first: &Token<'a>,
         tokens: &'t [Token<'a>],
@@ -203,10 +224,9 @@ impl Reader<'_> {
             }
             let text = token.text();
             if ttl_seconds.is_none() && text.starts_with(|c: char| c.is_ascii_digit()) {
-                ttl_seconds = Some(scope.ttl(token)?);
-            } else if let Ok(record_type) = text.parse::<Rtype>() {
-                let record_type = RecordType(record_type.to_int());
-                if matches!(record_type.0, 0 | 41 | 129..=255 | 0xffff) {
+                ttl_seconds = Some(self.ttl(scope, token)?);
+            } else if let Some(record_type) = RecordType::from_text(&text) {
+                if matches!(record_type.0, 0 | 41 | 128..=255) {
                     let found = format!("the type {record_type}, which is no data");
                     return Err(scope.error(token, found, "a type of data"));
                 }
@@ -235,9 +255,27 @@ impl Reader<'_> {
         self.wire.clear();
         let plain = plain::read(record_type, tokens, scope.origin.as_wire(), &mut self.wire);
         if plain.is_none() {
-            self.wire = scope.odd_data(record_type, type_token, tokens)?;
+            self.wire.clear();
+            let remark = scope.odd_data(record_type, type_token, tokens, &mut self.wire)?;
+            if let Some((place, remark)) = remark {
+                self.parsed.remark(&place, remark.found, remark.allowed);
+            }
         }
         Ok(())
+    }
+
+    /// A TTL. One that is too large counts as 0 (RFC 2181, 8), with a remark.
+    fn ttl(&mut self, scope: &Scope, token: &Token<'_>) -> Result<u32, ZoneError> {
+        let seconds = seconds(token.raw).ok_or_else(|| {
+            let allowed = format!("0 to {TTL_SECONDS_MAX} seconds, or 1w2d3h4m5s");
+            scope.error(token, format!("\"{}\"", token.text()), allowed)
+        })?;
+        if seconds <= TTL_SECONDS_MAX {
+            return Ok(seconds);
+        }
+        let allowed = format!("0 to {TTL_SECONDS_MAX} (it counts as 0; RFC 2181, 8)");
+        self.parsed.remark(&scope.place(token), format!("the TTL {seconds}"), allowed);
+        Ok(0)
     }
 
     /// The TTL of a record: its own, `$TTL`, the last one stated, or the SOA's minimum.
@@ -271,11 +309,10 @@ impl Reader<'_> {
         match (name.to_ascii_uppercase().as_str(), tokens) {
             ("$ORIGIN", [origin]) => {
                 scope.origin = scope.name(origin)?;
-                scope.data = None;
                 Ok(())
             }
             ("$TTL", [ttl]) => {
-                self.default_ttl_seconds = Some(scope.ttl(ttl)?);
+                self.default_ttl_seconds = Some(self.ttl(scope, ttl)?);
                 Ok(())
             }
             ("$INCLUDE", [path]) => self.include(scope, path, scope.origin.clone(), depth),
@@ -366,7 +403,7 @@ fn is_stripped(record_type: RecordType) -> bool {
     record_type.is_of_signed_zones() || matches!(record_type, RecordType::DS | RecordType::ZONEMD)
 }
 
-/// The types that most records have; the rest is `domain`'s to know.
+/// The types that most records have.
 fn frequent_type(text: &[u8]) -> Option<RecordType> {
     Some(match text {
         b"A" => RecordType::A,
@@ -387,36 +424,17 @@ impl Scope {
         Place { file: self.file_name.clone(), line: token.line, column: token.column }
     }
 
-    /// Reads data through the `domain` crate.
+    /// Reads data that are not plain into `wire`.
     fn odd_data(
-        &mut self,
+        &self,
         record_type: RecordType,
         type_token: &Token<'_>,
         tokens: &[Token<'_>],
-    ) -> Result<Vec<u8>, ZoneError> {
-        // What `domain` would take for a name is stricter here: it reads empty labels.
-        let is_generic = tokens.first().is_some_and(|token| token.raw == b"\\#");
-        for token in rdata::name_tokens(record_type).iter().filter_map(|&at| tokens.get(at)) {
-            if !is_generic {
-                self.name(token)?;
-            }
-        }
-        let numbers = match record_type {
-            RecordType::SOA if tokens.len() == 7 => Some(self.soa_numbers(tokens)?),
-            _ => None,
-        };
-        let plain: Vec<Token<'_>>;
-        let mut given = tokens;
-        if let Some(numbers) = &numbers {
-            let times = tokens[3..].iter().zip(numbers);
-            let times = times.map(|(token, number)| Token { raw: number.as_bytes(), ..*token });
-            plain = tokens[..3].iter().copied().chain(times).collect();
-            given = &plain;
-        }
+        wire: &mut Vec<u8>,
+    ) -> Result<Option<(Place, data::DataRemark)>, ZoneError> {
         let what = || format!("data of type {record_type}");
-        let reader = self.data.get_or_insert_with(|| DataReader::new(&self.origin));
-        let read = reader.read(record_type, given);
-        let data = read.map_err(|error| match error.token {
+        let read = data::read(record_type, tokens, self.origin.as_wire(), wire);
+        let remark = read.map_err(|error| match error.token {
             None => {
                 let last = tokens.last().unwrap_or(type_token);
                 self.error(last, format!("{} that end too early here", what()), what())
@@ -429,11 +447,11 @@ impl Scope {
                 None => self.error(type_token, error.message, what()),
             },
         })?;
-        rdata::check(record_type, &data).map_err(|allowed| {
+        rdata::check(record_type, wire).map_err(|allowed| {
             let token = tokens.first().unwrap_or(type_token);
             self.error(token, format!("{} of another form", what()), allowed)
         })?;
-        Ok(data)
+        Ok(remark.and_then(|remark| Some((self.place(tokens.get(remark.token)?), remark))))
     }
 
     fn error(
@@ -449,24 +467,14 @@ impl Scope {
         if token.raw == b"@" && !token.quoted {
             return Ok(self.origin.clone());
         }
+        if !token.raw.is_ascii() {
+            let allowed = "printable ASCII in names; other bytes are written \\DDD";
+            return Err(self.error(token, format!("\"{}\"", token.text()), allowed));
+        }
         Name::from_text(token.raw, Some(&self.origin)).map_err(|error| {
             let found = format!("\"{}\": {error}", token.text());
             self.error(token, found, "a domain name of at most 255 bytes")
         })
-    }
-
-    /// Reads seconds, or numbers with the units s, m, h, d and w.
-    fn ttl(&self, token: &Token<'_>) -> Result<u32, ZoneError> {
-        let number = seconds(token.raw).filter(|&seconds| seconds <= TTL_SECONDS_MAX);
-        number.ok_or_else(|| {
-            let allowed = format!("0 to {TTL_SECONDS_MAX} seconds, or 1w2d3h4m5s");
-            self.error(token, format!("\"{}\"", token.text()), allowed)
-        })
-    }
-
-    /// The four times at the end of a SOA's data, as plain numbers.
-    fn soa_numbers(&self, tokens: &[Token<'_>]) -> Result<Vec<String>, ZoneError> {
-        tokens[3..].iter().map(|token| Ok(self.ttl(token)?.to_string())).collect()
     }
 }
 
@@ -481,30 +489,12 @@ impl Token<'_> {
 
     /// The token's text with its escapes undone, for a path.
     fn unescaped(&self) -> String {
-        let mut bytes = Vec::with_capacity(self.raw.len());
-        let mut rest = self.raw;
-        while let [first, tail @ ..] = rest {
-            rest = tail;
-            match (first, tail) {
-                (b'\\', [a @ b'0'..=b'9', b, c, tail @ ..]) => {
-                    let digit = |byte: &u8| byte.wrapping_sub(b'0');
-                    let value = digit(a).wrapping_mul(100);
-                    bytes.push(value.wrapping_add(digit(b) * 10).wrapping_add(digit(c)));
-                    rest = tail;
-                }
-                (b'\\', [byte, tail @ ..]) => {
-                    bytes.push(*byte);
-                    rest = tail;
-                }
-                _ => bytes.push(*first),
-            }
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
+        String::from_utf8_lossy(&data::unescaped(self.raw)).into_owned()
     }
 }
 
 /// `3600` or `1h30m`, in seconds.
-fn seconds(text: &[u8]) -> Option<u32> {
+pub(super) fn seconds(text: &[u8]) -> Option<u32> {
     let (mut total, mut number, mut digits) = (0_u32, 0_u32, 0);
     for byte in text {
         let unit = match byte.to_ascii_lowercase() {

@@ -21,15 +21,20 @@
 
 mod build;
 mod compile;
+pub(crate) mod data;
 mod error;
+mod forms;
 mod generate;
 mod index;
 pub(crate) mod layout;
 pub(crate) mod lexer;
 mod master;
+mod mnemonics;
+mod odd_parts;
 mod parsed_zone;
 mod plain;
 pub(crate) mod rdata;
+mod service_parameters;
 
 pub(crate) use compile::{CompressionContext, compile};
 pub use error::ZoneError;
@@ -40,6 +45,9 @@ pub(crate) use master::TTL_SECONDS_MAX;
 
 use crate::lower::{LowerName, hash_of_wildcard};
 use crate::name::Name;
+
+/// How many remarks about a zone are kept.
+const REMARK_COUNT_MAX: usize = 100;
 
 /// One zone, immutable: its owners and their rrsets, precompiled for replies.
 ///
@@ -90,8 +98,8 @@ struct Parts {
 
 impl Zone {
     /// Reads a zone from a master file (RFC 1035, 5): `$ORIGIN`, `$TTL`, `$GENERATE`, `$INCLUDE`
-    /// through the callback, TTLs with units, every type that the `domain` crate reads, others as
-    /// `\#` data (RFC 3597). Class IN only.
+    /// through the callback, TTLs with units, every type of IANA's registry that has a text form, others
+    /// as `\#` data (RFC 3597). Class IN only.
     ///
     /// Duplicate records are dropped and an rrset with several TTLs gets the lowest one;
     /// [`Zone::warnings`] tells of both.

@@ -15,7 +15,8 @@
 
 use std::sync::Arc;
 
-use super::error::Place;
+use super::REMARK_COUNT_MAX;
+use super::error::{Place, ZoneError};
 use crate::code::RecordType;
 use crate::lower::LowerName;
 use crate::name::Name;
@@ -34,6 +35,8 @@ pub(super) struct ParsedZone {
     pub(super) records: Vec<Record>,
     /// How many records of the text are not among them.
     pub(super) left_out_count: usize,
+    /// What was read otherwise than it is written: the first hundred.
+    pub(super) remarks: Vec<ZoneError>,
     data: Vec<u8>,
     files: Vec<Arc<str>>,
     scratch: Box<LowerName>,
@@ -77,6 +80,7 @@ impl ParsedZone {
             table: vec![NONE; 64],
             records: Vec::new(),
             left_out_count: 0,
+            remarks: Vec::new(),
             data: Vec::new(),
             files: Vec::new(),
             scratch: Box::new(LowerName::root()),
@@ -193,6 +197,52 @@ impl ParsedZone {
         }
     }
 
+    /// Drops the SOA that ends a transfer, if it is that which begins it.
+    pub(super) fn forget_closing_soa(&mut self) {
+        if let [first, .., last] = self.records[..] {
+            let is_soa = |record: &Record| record.record_type == RecordType::SOA;
+            let is_same = is_soa(&first)
+                && is_soa(&last)
+                && first.owner == last.owner
+                && first.ttl_seconds == last.ttl_seconds
+                && self.data_of(&first) == self.data_of(&last);
+            if is_same {
+                self.records.pop();
+            }
+        }
+    }
+
+    /// Drops what is below a DNAME, which nobody can see (RFC 6672, 2.4), with remarks. Every
+    /// owner's parent must be known; if something was dropped, they have to be found once more.
+    pub(super) fn forget_occluded(&mut self) -> bool {
+        let mut is_dname = vec![false; self.owners.len()];
+        for record in self.records.iter().filter(|record| record.record_type == RecordType::DNAME) {
+            is_dname[record.owner as usize] = true;
+        }
+        if !is_dname.contains(&true) {
+            return false;
+        }
+        let is_occluded = |owner: u32| {
+            let parent = |owner: &u32| self.owners.get(*owner as usize).map(|owner| owner.parent);
+            let mut above = std::iter::successors(parent(&owner), parent);
+            above.any(|owner| is_dname.get(owner as usize).is_some_and(|is_dname| *is_dname))
+        };
+        let records = std::mem::take(&mut self.records);
+        let (occluded, kept): (Vec<Record>, Vec<Record>) =
+            records.iter().partition(|record| is_occluded(record.owner));
+        self.records = kept;
+        for record in &occluded {
+            let found = format!("{} below a DNAME", self.full_name(record.owner));
+            let allowed = "nothing below a DNAME (RFC 6672, 2.4; it is left out)";
+            self.remark(&self.place_of(record), found, allowed);
+        }
+        if occluded.is_empty() {
+            return false;
+        }
+        self.forget_bare_owners();
+        true
+    }
+
     /// Finds every owner's parent and adds those that are missing: the empty non-terminals.
     pub(super) fn complete(&mut self) {
         let mut number = 1;
@@ -251,6 +301,18 @@ impl ParsedZone {
 
     pub(super) fn data_of(&self, record: &Record) -> &[u8] {
         &self.data[record.data as usize..record.data as usize + usize::from(record.data_length)]
+    }
+
+    /// Notes an oddity.
+    pub(super) fn remark(
+        &mut self,
+        place: &Place,
+        found: impl Into<String>,
+        allowed: impl Into<String>,
+    ) {
+        if self.remarks.len() < REMARK_COUNT_MAX {
+            self.remarks.push(ZoneError::new(place, found, allowed));
+        }
     }
 
     /// The number of an included file, for places. The zone's own text is 0.
