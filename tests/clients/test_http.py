@@ -25,7 +25,7 @@ def fetch(server, path, *arguments):
 
 
 def test_an_address_gives_its_record(demo):
-    status, found = fetch(demo, "/v1/ip/8.8.8.8?db=city")
+    status, found = fetch(demo, "/v1/ip/8.8.8.8?database=city")
     assert status == 200
     assert found["prefix"] == "8.8.8.0/24"
     assert found["record"]["country"]["iso_code"] == "US"
@@ -42,8 +42,7 @@ def test_places_nearby_come_nearest_first(demo):
 def test_every_mistake_has_a_message_and_its_field(demo):
     cases = [
         ("/v1/ip/999.1.1.1", 400),
-        ("/v1/ip/8.8.8.8?db=nowhere", 404),
-        ("/v1/ip/100.64.0.1?db=city", 404),
+        ("/v1/ip/8.8.8.8?database=nowhere", 404),
         ("/v1/ip/8.8.8.8?nonsense=1", 400),
         ("/v1/collections/cities/near?longitude=8.68&latitude=95&radius_meters=1", 400),
         ("/v1/collections/cities/near?longitude=8.68", 400),

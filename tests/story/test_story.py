@@ -33,7 +33,7 @@ def state(server):
             "prefix": client.execute_command("CIDR.MATCH", "partners", "198.51.100.7", "WITHVALUE"),
             "near": client.geosearch("vans", longitude=8.68, latitude=50.11, radius=50, unit="km", sort="ASC"),
             "sites": client.execute_command("SITE.LIST", "www"),
-            "http": requests.get(f"{server.url}/v1/ip/{FRANKFURT}?db=city", timeout=5).json(),
+            "http": requests.get(f"{server.url}/v1/ip/{FRANKFURT}?database=city", timeout=5).json(),
         }
 
 

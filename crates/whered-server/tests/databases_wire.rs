@@ -254,7 +254,8 @@ fn a_database_in_two_files_answers_for_both_families_as_one() {
         assert_eq!(ask(&mut client, line), json!([["4"], ["6"], [null], [null]]), "{mode}");
         for address in ["192.0.2.1", "2001:db8::1"] {
             assert!(
-                get(&server, &format!("/v1/ip/{address}?db=both")).json()["record"]["n"].is_u64()
+                get(&server, &format!("/v1/ip/{address}?database=both")).json()["record"]["n"]
+                    .is_u64()
             );
         }
         let batch = ask(&mut client, "IP.MGET six FIELDS 1 n 192.0.2.1 2001:db8::1 2001:db9::1");

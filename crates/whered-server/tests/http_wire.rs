@@ -35,7 +35,9 @@ fn healthz_says_ok() {
 #[test]
 fn an_address_gives_its_record() {
     let server = world::start("http_ip");
-    for path in ["/v1/ip/192.0.2.5", "/v1/ip/192.0.2.5?db=city", "/v1/ip/192.0.2.5?db=&fields="] {
+    for path in
+        ["/v1/ip/192.0.2.5", "/v1/ip/192.0.2.5?database=city", "/v1/ip/192.0.2.5?database=&fields="]
+    {
         let reply = get(&server, path);
         assert_eq!(reply.status, 200);
         assert!(reply.headers.contains("content-type: application/json"));
@@ -89,11 +91,11 @@ fn an_address_of_a_family_that_nothing_covers_is_told_apart_from_one_that_is_not
     let server = Server::start(config).unwrap();
     for explain in ["", "&explain=1"] {
         let (status, _, field) =
-            get(&server, &format!("/v1/ip/2001:db8::1?db=v4{explain}")).error();
+            get(&server, &format!("/v1/ip/2001:db8::1?database=v4{explain}")).error();
         assert_eq!((status, field), (404, json!("family")));
     }
-    let (status, _, field) = get(&server, "/v1/ip/192.0.3.1?db=v4").error();
-    assert_eq!((status, field), (404, json!("address")));
+    let reply = get(&server, "/v1/ip/192.0.3.1?database=v4");
+    assert_eq!((reply.status, &reply.json()["record"]), (200, &Value::Null));
     assert_eq!(get(&server, "/v1/databases/v4").json()["uncovered_family"], json!(2));
     let metrics = get(&server, "/metrics").body;
     let line = "whered_database_uncovered_family_total{database=\"v4\"} 2";
@@ -102,7 +104,7 @@ fn an_address_of_a_family_that_nothing_covers_is_told_apart_from_one_that_is_not
     for written in
         ["::ffff:192.0.2.1", "192.0.2.1:80", "%5B::ffff:192.0.2.1%5D:443", "%20192.0.2.1"]
     {
-        let reply = get(&server, &format!("/v1/ip/{written}?db=v4")).json();
+        let reply = get(&server, &format!("/v1/ip/{written}?database=v4")).json();
         assert_eq!(reply["address"], json!("192.0.2.1"), "{written}");
         assert_eq!(reply["record"], json!(4), "{written}");
     }
@@ -120,25 +122,219 @@ fn addresses_that_are_wrong_or_unknown_are_errors() {
              or 2001:db8::1",
             "address",
         ),
-        ("/v1/ip/203.0.113.9", 404, "no record for 203.0.113.9 in database 'city'", "address"),
-        ("/v1/ip/192.0.2.1?db=asn", 404, "no such database 'asn'; databases: city", "db"),
+        (
+            "/v1/ip/192.0.2.1?database=asn",
+            404,
+            "no such database 'asn'; databases: city",
+            "database",
+        ),
         ("/v1/ip/192.0.2.1?explain=yes", 400, "'explain' is 'yes'; allowed: 1, 0", "explain"),
         (
-            "/v1/ip/192.0.2.1?database=city",
+            "/v1/ip/192.0.2.1?dbase=city",
             400,
-            "unknown parameter 'database'; allowed: db, fields, explain",
+            "unknown parameter 'dbase'; allowed: database, fields, explain",
             "query",
         ),
-        ("/v1/ip/192.0.2.1?db=city&db=city", 400, "'db' is given twice", "db"),
+        ("/v1/ip/192.0.2.1?database=city&db=city", 400, "'database' is given twice", "database"),
     ];
     for (path, status, message, field) in cases {
         let expected = (status, message.to_owned(), json!(field));
         assert_eq!(get(&server, path).error(), expected, "{path}");
     }
-    for path in ["/v1/ip/%ff", "/v1/ip/192.0.2.1?fields=..", "/v1/ip/192.0.2.1?db=%ff"] {
+    for path in ["/v1/ip/%ff", "/v1/ip/192.0.2.1?fields=..", "/v1/ip/192.0.2.1?database=%ff"] {
         let reply = get(&server, path);
         assert!(matches!(reply.error().0, 400 | 404), "{path}: {}", reply.body);
     }
+    server.stop().unwrap();
+}
+
+#[test]
+fn an_address_without_a_record_has_the_network_that_has_none() {
+    let server = world::start("http_no_record");
+    for query in ["", "?fields=country.iso_code"] {
+        let reply = get(&server, &format!("/v1/ip/203.0.113.9{query}"));
+        let body = reply.json();
+        assert_eq!((reply.status, &body["record"]), (200, &Value::Null));
+        let prefix: whered_engine::ip::Prefix = body["prefix"].as_str().unwrap().parse().unwrap();
+        assert!(prefix.contains("203.0.113.9".parse().unwrap()), "{prefix}");
+        assert!(!prefix.contains("198.51.100.9".parse().unwrap()), "{prefix}");
+    }
+    server.stop().unwrap();
+}
+
+#[test]
+fn many_addresses_get_the_answers_that_each_gets_alone() {
+    let server = world::start("http_batch");
+    let addresses =
+        ["192.0.2.5", "203.0.113.9", "2001:db8::7", "x", "::ffff:192.0.2.1", "192.0.2.5"];
+    let body =
+        json!({ "addresses": addresses, "database": "city", "fields": ["country.iso_code"] });
+    let reply = post(&server, "/v1/ip", &body.to_string());
+    assert_eq!(reply.status, 200, "{}", reply.body);
+    let answers = reply.json()["answers"].as_array().unwrap().clone();
+    assert_eq!(answers.len(), addresses.len());
+    for (address, answer) in addresses.iter().zip(&answers) {
+        let alone = get(&server, &format!("/v1/ip/{address}?fields=country.iso_code")).json();
+        if *address == "x" {
+            assert_eq!((&answer["address"], &answer["error"]), (&json!("x"), &alone["error"]));
+            assert_eq!(answer["error"]["code"], "invalid_parameter");
+            continue;
+        }
+        for key in ["address", "prefix", "record"] {
+            assert_eq!(answer[key], alone[key], "{address} {key}");
+        }
+    }
+    let whole = post(&server, "/v1/ip", r#"{"addresses":["192.0.2.5"]}"#).json();
+    assert_eq!(whole["answers"][0]["record"], get(&server, "/v1/ip/192.0.2.5").json()["record"]);
+    let many = json!({ "addresses": vec!["1.1.1.1"; 10_001] }).to_string();
+    for (body, status, code) in [
+        ("", 400, "invalid_body"),
+        ("[]", 400, "invalid_body"),
+        ("{}", 400, "invalid_body"),
+        (r#"{"addresses":["1.1.1.1"],"db":"city"}"#, 400, "invalid_body"),
+        (r#"{"addresses":[1]}"#, 400, "invalid_body"),
+        (r#"{"addresses":["1.1.1.1"],"fields":["."]}"#, 400, "invalid_parameter"),
+        (r#"{"addresses":["1.1.1.1"],"database":"x"}"#, 404, "not_found"),
+        (many.as_str(), 400, "invalid_body"),
+    ] {
+        let reply = post(&server, "/v1/ip", body);
+        let found = (reply.status, reply.json()["error"]["code"].clone());
+        assert_eq!(found, (status, json!(code)), "{}", reply.body);
+    }
+    let large = format!(r#"{{"addresses":["{}"]}}"#, "1".repeat(3 << 20));
+    assert_eq!(post(&server, "/v1/ip", &large).error().0, 413);
+    let packed = "POST /v1/ip HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+                  Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}";
+    assert_eq!(send(server.http_addresses()[0], packed).error().0, 415);
+    let cut = "POST /v1/ip HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{}";
+    let mut stream = TcpStream::connect(server.http_addresses()[0]).unwrap();
+    stream.write_all(cut.as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.is_empty() || text.starts_with("HTTP/1.1 400 "), "{text}");
+    assert_eq!(get(&server, "/v1/ip").error().0, 405);
+    server.stop().unwrap();
+}
+
+#[test]
+fn old_names_work_and_the_answer_says_the_new_ones() {
+    let server = world::start("http_old_names");
+    let block: whered_engine::ip::Block = "10.0.0.0/8".parse().unwrap();
+    server.engine().prefix_sets().add("lab", &[block], None, None).unwrap();
+    server.engine().set_rules("edge", None, "chain input policy accept {\n}\n").unwrap();
+    let old = get(&server, "/v1/ip/192.0.2.5?db=city&explain=0");
+    let new = get(&server, "/v1/ip/192.0.2.5?database=city&explain=0");
+    assert_eq!((old.status, old.json()), (200, new.json()));
+    assert!(old.headers.contains("\r\ndeprecation: true"), "{}", old.headers);
+    let warning = "\r\nwarning: 299 whered \"'db' is now 'database'; the old name goes\"";
+    assert!(old.headers.contains(warning), "{}", old.headers);
+    assert!(!new.headers.contains("deprecation") && !new.headers.contains("warning"));
+    let old = get(&server, "/v1/sets/lab/match?addr=10.1.2.3");
+    let new = get(&server, "/v1/sets/lab/match?address=10.1.2.3").json();
+    assert_eq!((&old.json()["addr"], &old.json()["address"]), (&new["address"], &new["address"]));
+    assert_eq!((&old.json()["match"], new.get("addr")), (&new["match"], None));
+    assert!(old.headers.contains("'addr' is now 'address'"), "{}", old.headers);
+    let path = "/v1/rules/edge/match";
+    let old = post(&server, path, r#"{"src":"1.1.1.1","dst":"1.1.1.2","proto":6,"dport":80}"#);
+    let new = r#"{"source":"1.1.1.1","destination":"1.1.1.2","protocol":6,"destination_port":80}"#;
+    let new = post(&server, path, new);
+    assert_eq!((old.status, old.json()), (200, new.json()));
+    for name in ["src", "dst", "proto", "dport"] {
+        assert!(old.headers.contains(&format!("'{name}' is now '")), "{}", old.headers);
+    }
+    assert!(!new.headers.contains("warning"), "{}", new.headers);
+    let both = r#"{"src":"1.1.1.1","source":"1.1.1.1","destination":"1.1.1.2","protocol":6}"#;
+    assert_eq!(post(&server, path, both).error().0, 400);
+    // An error says it too, and a route without the new name does not know the old one.
+    let wrong = get(&server, "/v1/ip/192.0.2.5?db=none");
+    assert!(wrong.status == 404 && wrong.headers.contains("deprecation: true"));
+    assert_eq!(get(&server, "/v1/databases?db=city").json()["error"]["code"], "unknown_parameter");
+    server.stop().unwrap();
+}
+
+#[test]
+fn pages_of_a_list_have_each_name_once() {
+    let server = world::start("http_pages");
+    let block: whered_engine::ip::Block = "10.0.0.0/8".parse().unwrap();
+    let names = ["a b", "a/c", "b&d", "é"];
+    for name in names {
+        server.engine().prefix_sets().add(name, &[block], None, None).unwrap();
+    }
+    let all = get(&server, "/v1/sets").json();
+    assert_eq!((&all["sets"], &all["next"]), (&json!(names), &Value::Null));
+    for count in 1..=5 {
+        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = get(&server, &format!("/v1/sets?count={count}{cursor}")).json();
+            seen.extend(page["sets"].as_array().unwrap().iter().cloned());
+            let Some(next) = page["next"].as_str() else { break };
+            let escaped: String = next.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            cursor = format!("&cursor={escaped}");
+        }
+        assert_eq!(json!(seen), json!(names));
+    }
+    for path in ["/v1/databases", "/v1/rules", "/v1/feeds", "/v1/tables"] {
+        let page = get(&server, &format!("{path}?count=1")).json();
+        assert_eq!(page["next"], Value::Null, "{path}");
+        assert_eq!(get(&server, &format!("{path}?count=0")).error().0, 400, "{path}");
+        assert_eq!(get(&server, &format!("{path}?count=10001")).error().0, 400, "{path}");
+    }
+    server.stop().unwrap();
+}
+
+#[test]
+fn sets_and_rules_explain_their_answers() {
+    let server = world::start("http_explain_more");
+    let block: whered_engine::ip::Block = "10.0.0.0/8".parse().unwrap();
+    server.engine().prefix_sets().add("lab", &[block], Some(b"v"), None).unwrap();
+    let reasons = get(&server, "/v1/sets/lab/match?address=10.1.2.3&explain=1").json();
+    assert_eq!(reasons["question"]["job"], "match");
+    assert_eq!(
+        (&reasons["choice"], &reasons["set_entry"]["value"]),
+        (&json!("10.0.0.0/8"), &json!("v"))
+    );
+    let none = get(&server, "/v1/sets/lab/match?address=11.1.2.3&explain=1");
+    assert_eq!((none.status, &none.json()["choice"]), (200, &Value::Null));
+    assert_eq!(get(&server, "/v1/sets/x/match?address=11.1.2.3&explain=1").error().0, 404);
+    let rules = "chain input policy drop {\n    src 10.0.0.0/8 accept\n}\n";
+    server.engine().set_rules("edge", None, rules).unwrap();
+    let packet =
+        |source: &str| json!({ "source": source, "destination": "192.0.2.1", "protocol": 6 });
+    let path = "/v1/rules/edge/match?explain=1";
+    let one = post(&server, path, &packet("11.0.0.1").to_string()).json();
+    let expected = json!(["drop by the policy", "edge:2: not src 10.0.0.0/8"]);
+    assert_eq!((&one["verdict"], &one["explanation"]), (&json!("drop"), &expected));
+    let both = json!([packet("11.0.0.1"), 3, packet("10.0.0.1")]).to_string();
+    let both = post(&server, path, &both).json();
+    assert_eq!((&both[0], &both[1]["error"]["code"]), (&one, &json!("invalid_body")));
+    assert_eq!(both[2]["explanation"][0], "accept by edge:2");
+    server.stop().unwrap();
+}
+
+#[test]
+fn many_addresses_are_matched_as_each_is_alone() {
+    let server = world::start("http_match_many");
+    let blocks: Vec<whered_engine::ip::Block> =
+        ["10.0.0.0/8", "10.1.0.0/16"].map(|text| text.parse().unwrap()).to_vec();
+    server.engine().prefix_sets().add("a b", &blocks, None, None).unwrap();
+    let addresses = ["10.1.2.3", "10.2.2.3", "11.0.0.1", "ten", "2001:db8::1"];
+    for all in [false, true] {
+        let body = json!({ "addresses": addresses, "all": all }).to_string();
+        let reply = post(&server, "/v1/sets/a%20b/match", &body).json();
+        assert_eq!(reply["set"], "a b");
+        for (index, address) in addresses.iter().enumerate() {
+            let path = format!("/v1/sets/a%20b/match?address={address}&all={all}");
+            let mut alone = get(&server, &path).json();
+            alone.as_object_mut().unwrap().remove("set");
+            if *address == "ten" {
+                alone["address"] = json!("ten");
+            }
+            assert_eq!(reply["answers"][index], alone, "{address}");
+        }
+    }
+    assert_eq!(post(&server, "/v1/sets/none/match", r#"{"addresses":[]}"#).error().0, 404);
+    assert_eq!(post(&server, "/v1/sets/a%20b/match", r#"{"addresses":3}"#).error().0, 400);
     server.stop().unwrap();
 }
 
@@ -150,7 +346,7 @@ fn without_any_database_an_address_is_not_found() {
     config.http.listen = vec!["127.0.0.1:0".parse().unwrap()];
     let server = Server::start(config).unwrap();
     let error = get(&server, "/v1/ip/192.0.2.1").error();
-    assert_eq!(error, (404, "no database is loaded".to_owned(), json!("db")));
+    assert_eq!(error, (404, "no database is loaded".to_owned(), json!("database")));
     server.stop().unwrap();
 }
 
@@ -255,7 +451,7 @@ fn what_is_no_request_at_all_is_told_so_in_the_same_form() {
 #[test]
 fn unknown_paths_and_methods_have_the_same_form_of_error() {
     let server = world::start("http_paths");
-    for path in ["/", "/v1", "/v1/ip", "/v1/ip/", "/v1/collections/a", "/healthz/"] {
+    for path in ["/", "/v1", "/v1/ip/", "/v1/collections/a", "/healthz/"] {
         let (status, message, field) = get(&server, path).error();
         assert_eq!((status, field), (404, json!("path")), "{path}");
         assert!(message.contains("/v1/ip/{address}"));
@@ -265,10 +461,8 @@ fn unknown_paths_and_methods_have_the_same_form_of_error() {
             "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
         );
         let reply = send(server.http_addresses()[0], &text);
-        let expected =
-            "method not allowed; allowed: GET, HEAD, and POST for /v1/rules/{name}/match and \
-             /v1/feeds/{feed}"
-                .to_owned();
+        let expected = "method not allowed; allowed: GET, HEAD".to_owned();
+        assert!(reply.headers.contains("\r\nallow: get,head"), "{}", reply.headers);
         assert_eq!(reply.error(), (405, expected, json!("method")), "{path}");
     }
     let long = format!("/v1/ip/{}", "1".repeat(9000));
@@ -309,17 +503,17 @@ fn prefix_sets_are_told_and_asked() {
     assert_eq!(get(&server, "/v1/sets").json()["sets"], serde_json::json!(["a b"]));
     let told = get(&server, "/v1/sets/a%20b").json();
     assert_eq!((&told["members"], &told["ranges"]), (&2.into(), &1.into()));
-    let found = get(&server, "/v1/sets/a%20b/match?addr=10.0.0.4").json();
+    let found = get(&server, "/v1/sets/a%20b/match?address=10.0.0.4").json();
     assert_eq!(found["match"]["prefix"], "10.0.0.3-10.0.0.9");
     assert_eq!(found["match"]["value"], "lab");
-    let all = get(&server, "/v1/sets/a%20b/match?addr=10.0.0.4&all=1").json();
+    let all = get(&server, "/v1/sets/a%20b/match?address=10.0.0.4&all=1").json();
     assert_eq!(all["matches"][1]["prefix"], "10.0.0.0/8");
-    assert!(get(&server, "/v1/sets/a%20b/match?addr=11.0.0.4").json()["match"].is_null());
+    assert!(get(&server, "/v1/sets/a%20b/match?address=11.0.0.4").json()["match"].is_null());
     for (path, status) in [
-        ("/v1/sets/nosuch/match?addr=10.0.0.1", 404),
+        ("/v1/sets/nosuch/match?address=10.0.0.1", 404),
         ("/v1/sets/nosuch", 404),
         ("/v1/sets/a%20b/match", 400),
-        ("/v1/sets/a%20b/match?addr=ten", 400),
+        ("/v1/sets/a%20b/match?address=ten", 400),
         ("/v1/sets/a%20b?x=1", 400),
     ] {
         assert_eq!(get(&server, path).error().0, status, "{path}");
@@ -467,8 +661,8 @@ fn packets_are_matched_and_rulesets_described() {
     }
     for (body, status, message) in [
         ("{", 400, "it is no JSON"),
-        ("3", 400, "it is no object with src, dst and proto"),
-        ("{}", 400, "a packet needs src, dst and proto"),
+        ("3", 400, "it is no object with source, destination and protocol"),
+        ("{}", 400, "a packet needs source, destination and protocol"),
         (r#"{"who":1}"#, 400, "unknown member 'who'"),
         (r#"{"dport":65536}"#, 400, "'dport' is 65536; allowed: a number from 0 to 65535"),
         (r#"{"flags":"syn,x"}"#, 400, "'flags' has 'x'"),

@@ -66,7 +66,7 @@ fn config(path: &Path, keys: &str) -> Config {
 }
 
 fn version(server: &Server) -> u64 {
-    let reply = get(server, &format!("/v1/ip/{}?db=v", address(7))).json();
+    let reply = get(server, &format!("/v1/ip/{}?database=v", address(7))).json();
     reply["record"]["version"].as_u64().unwrap()
 }
 
@@ -396,7 +396,7 @@ fn both_files_of_a_database_are_followed() {
     let server = Server::start(config).unwrap();
     let versions = || {
         ["192.0.2.1", "2001:db8::1"].map(|address| {
-            let reply = get(&server, &format!("/v1/ip/{address}?db=v")).json();
+            let reply = get(&server, &format!("/v1/ip/{address}?database=v")).json();
             reply["record"]["version"].as_u64().unwrap()
         })
     };

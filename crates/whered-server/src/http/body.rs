@@ -1,7 +1,9 @@
 //! The body of an upload: into one buffer or into pieces as they came, never more than is allowed,
 //! all of them together within one account.
 //!
-//! Not for: what an upload is (the engine); the small bodies of other routes.
+//! The small bodies of JSON too.
+//!
+//! Not for: what an upload or a member is (the engine, the routes).
 //!
 //! ```text
 //! frames of the connection ─┬─ large ────> kept as they are          (no copy before the spool's)
@@ -21,7 +23,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::http::{HeaderValue, header};
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::error::{ErrorCode, HttpError};
@@ -213,6 +217,36 @@ async fn next(body: &mut Body) -> Result<Option<Bytes>, HttpError> {
             }
         }
     }
+}
+
+/// The body of a route that takes JSON, as its type.
+///
+/// # Errors
+/// It is packed (415), larger than 2 MB (413), cut off or of another form (400).
+pub(super) fn read_json<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<T, HttpError> {
+    let encoding = headers.get(header::CONTENT_ENCODING);
+    if let Some(found) =
+        encoding.filter(|found| !found.as_bytes().eq_ignore_ascii_case(b"identity"))
+    {
+        let found = String::from_utf8_lossy(found.as_bytes());
+        let message = format!("the encoding is '{}'; allowed: identity", found.escape_debug());
+        let field = Some("Content-Encoding");
+        return Err(HttpError::new(ErrorCode::UnsupportedEncoding, field, message));
+    }
+    let body = body.map_err(|error| match error.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            let message = "the body is too large; allowed: 2 MB";
+            HttpError::new(ErrorCode::BodyTooLarge, Some("body"), message)
+        }
+        _ => HttpError::bad_body(error.body_text()),
+    })?;
+    serde_json::from_slice(&body).map_err(|error| {
+        let what = if error.is_data() { "it has a wrong form" } else { "it is no JSON" };
+        HttpError::bad_body(format!("{what}: {error}"))
+    })
 }
 
 fn too_large(limit: usize) -> HttpError {

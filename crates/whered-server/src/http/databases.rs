@@ -10,13 +10,14 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::Uri;
 use axum::response::Response;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use whered_engine::NamedDatabase;
 use whered_engine::ip::Prefix;
 use whered_engine::mmdb::{ErrorKind, MmdbError};
 
 use super::error::HttpError;
 use super::ip::{Field, database, push_record, push_text, read_fields, unreadable};
+use super::pages::{self, Page};
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
 use crate::databases::{self, PAGE_NETWORKS, PAGE_NETWORKS_MAX};
@@ -29,19 +30,25 @@ const ALLOWED: [&str; 4] = ["within", "cursor", "count", "fields"];
     path = "/v1/databases",
     operation_id = "list_databases",
     tag = "addresses and databases",
+    params(
+        ("cursor" = Option<String>, Query, description = "next of the page before"),
+        ("count" = Option<u64>, Query, description = "items of a page, 1 to 10000; absent: all"),
+    ),
     responses((status = 200, description = "the answer"))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
-    Parameters::read(&uri, &[])?;
+    let parameters = Parameters::read(&uri, &pages::PARAMETERS)?;
     let generation = state.engine.generation();
-    let all = generation.databases().iter().map(|named| description(named)).collect();
-    let mut body = Map::new();
-    body.insert("generation".to_owned(), generation.number().into());
-    body.insert("databases".to_owned(), Value::Array(all));
-    Ok(json_response(Value::Object(body).to_string().into_bytes()))
+    let all = generation.databases();
+    let names: Vec<&str> = all.iter().map(|named| named.name.as_str()).collect();
+    let page = Page::of(&parameters, &names)?;
+    let shown: Vec<Value> = all[page.items].iter().map(|named| description(named)).collect();
+    let number = generation.number();
+    let body = json!({ "generation": number, "databases": shown, "next": page.next });
+    Ok(json_response(body.to_string().into_bytes()))
 }
 
 /// The description of a database.
@@ -60,7 +67,7 @@ pub(crate) async fn one(
     name: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
-    let Path(name) = name.map_err(|error| HttpError::bad_request("db", error.body_text()))?;
+    let Path(name) = name.map_err(|error| HttpError::bad_request("name", error.body_text()))?;
     Parameters::read(&uri, &[])?;
     let generation = state.engine.generation();
     let named = database(&generation, Some(&name))?;
@@ -92,7 +99,7 @@ pub(crate) async fn networks(
     name: Result<Path<String>, PathRejection>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
-    let Path(name) = name.map_err(|error| HttpError::bad_request("db", error.body_text()))?;
+    let Path(name) = name.map_err(|error| HttpError::bad_request("name", error.body_text()))?;
     let parameters = Parameters::read(&uri, &ALLOWED)?;
     let within = parameters.text("within");
     let within = within.ok_or_else(|| HttpError::missing("within"))?;

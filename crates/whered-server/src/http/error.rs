@@ -102,7 +102,7 @@ pub(crate) struct ErrorBody {
 
 /// Why a request gets no answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-struct ErrorDetail {
+pub(crate) struct ErrorDetail {
     code: ErrorCode,
     /// One line: what was found and what is allowed.
     message: String,
@@ -168,6 +168,11 @@ impl HttpError {
     pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> HttpError {
         self.header = Some((name, value));
         self
+    }
+
+    /// What an answer to many questions has in the position of a wrong one.
+    pub(crate) fn detail(&self) -> &ErrorDetail {
+        &self.body.error
     }
 
     /// What it refuses for.

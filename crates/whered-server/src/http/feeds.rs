@@ -39,6 +39,7 @@ use whered_engine::{Durability, Engine};
 use super::body::{self, BodyAccount};
 use super::error::{ErrorCode, HttpError};
 use super::listen::Connection;
+use super::pages::{self, Page};
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
 use super::tables::unescaped;
@@ -446,16 +447,23 @@ pub(crate) async fn upload(
     path = "/v1/feeds",
     operation_id = "list_feeds",
     tag = "feeds",
+    params(
+        ("cursor" = Option<String>, Query, description = "next of the page before"),
+        ("count" = Option<u64>, Query, description = "items of a page, 1 to 10000; absent: all"),
+    ),
     responses((status = 200, description = "the answer"))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
-    Parameters::read(&uri, &[])?;
-    let all: Vec<Value> =
-        state.uploads.feeds.values().map(|target| describe(&target.feed)).collect();
-    Ok(json_response(json!({ "feeds": all }).to_string().into_bytes()))
+    let parameters = Parameters::read(&uri, &pages::PARAMETERS)?;
+    let feeds = &state.uploads.feeds;
+    let page = Page::of(&parameters, &feeds.keys().collect::<Vec<_>>())?;
+    let (start, count) = (page.items.start, page.items.len());
+    let shown = feeds.values().skip(start).take(count).map(|target| describe(&target.feed));
+    let body = json!({ "feeds": shown.collect::<Value>(), "next": page.next });
+    Ok(json_response(body.to_string().into_bytes()))
 }
 
 /// The state of a feed.

@@ -20,9 +20,11 @@ mod error;
 mod feeds;
 mod ip;
 mod listen;
+mod names;
 mod near;
 mod openapi;
 mod options;
+mod pages;
 mod probes;
 mod query;
 mod refusal;
@@ -53,6 +55,7 @@ pub(crate) use self::counters::HttpCounters;
 use self::error::{ErrorCode, HttpError};
 use self::feeds::{Access, Uploads};
 use self::listen::{Connection, Connections, LimitedListener};
+use self::names::OldNames;
 pub use self::options::HttpOptions;
 use self::state::HttpState;
 pub(crate) use self::state::{MetricsFormat, RenderMetrics};
@@ -156,12 +159,17 @@ fn router(state: Arc<HttpState>) -> Router {
 }
 
 /// What holds for every request: limits, the token, the count.
-async fn guard(State(state): State<Arc<HttpState>>, request: Request, next: Next) -> Response {
+async fn guard(State(state): State<Arc<HttpState>>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
-    let route = routes::name_of(request.extensions().get::<MatchedPath>());
+    let matched = request.extensions().get::<MatchedPath>();
+    let (route, parameters) = (routes::name_of(matched), routes::parameters_of(matched));
     let too_long =
         request.uri().path_and_query().is_some_and(|text| text.as_str().len() > URI_BYTES_MAX);
-    let response = if too_long {
+    if !too_long {
+        names::rename_parameters(&mut request, parameters);
+    }
+    let old_names = request.extensions().get::<OldNames>().cloned();
+    let mut response = if too_long {
         let message = format!("path and query are longer than {URI_BYTES_MAX} bytes");
         HttpError::new(ErrorCode::UriTooLong, None, message).into_response()
     } else if let Err(refusal) = trust::check_form(&request).and_then(|()| admit(&state, &request))
@@ -182,6 +190,10 @@ async fn guard(State(state): State<Arc<HttpState>>, request: Request, next: Next
             }
         }
     };
+    let in_body = response.extensions_mut().remove::<OldNames>();
+    for old in [old_names, in_body].into_iter().flatten() {
+        old.tell(response.headers_mut());
+    }
     state.counters.add(route, response.status(), began.elapsed());
     response
 }

@@ -3,7 +3,7 @@
 //! Not for: routes and their parameters (`routes`, and the handlers' own files).
 
 use utoipa::OpenApi as _;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
     Components, ContentBuilder, OpenApi, PathItem, Ref, RefOr, Response, ResponseBuilder, Server,
@@ -51,6 +51,24 @@ pub(super) fn finish(mut document: OpenApi) -> OpenApi {
     document.security = Some(vec![anybody, SecurityRequirement::new(TOKEN, [""; 0])]);
     document.servers = Some(vec![Server::new("/")]);
     document
+}
+
+/// The methods that a path takes, as the client writes them.
+pub(super) fn methods(item: &PathItem) -> Vec<&'static str> {
+    let get: &[_] = if item.get.is_some() { &["GET", "HEAD"] } else { &[] };
+    let post: &[_] = if item.post.is_some() { &["POST"] } else { &[] };
+    [get, post].concat()
+}
+
+/// The names of the parameters that a path takes in its query.
+pub(super) fn query_names(item: &PathItem) -> Vec<String> {
+    let operations = [&item.get, &item.post].into_iter().flatten();
+    let parameters = operations.flat_map(|operation| operation.parameters.iter().flatten());
+    let in_query = parameters.filter_map(|parameter| match parameter {
+        RefOr::T(one) if one.parameter_in == ParameterIn::Query => Some(one.name.clone()),
+        _ => None,
+    });
+    in_query.collect()
 }
 
 fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {

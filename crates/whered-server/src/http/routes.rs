@@ -13,7 +13,7 @@ use axum::body::Bytes;
 use axum::extract::MatchedPath;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use utoipa::openapi::{OpenApi, PathItem};
+use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -32,6 +32,7 @@ fn table() -> OpenApiRouter<Arc<HttpState>> {
         .routes(routes!(probes::metrics))
         .routes(routes!(document))
         .routes(routes!(ip::ip))
+        .routes(routes!(ip::batch))
         .routes(routes!(databases::list))
         .routes(routes!(databases::one))
         .routes(routes!(databases::networks))
@@ -41,7 +42,7 @@ fn table() -> OpenApiRouter<Arc<HttpState>> {
         .routes(routes!(rules::find))
         .routes(routes!(sets::list))
         .routes(routes!(sets::one))
-        .routes(routes!(sets::matches))
+        .routes(routes!(sets::matches, sets::match_many))
         .routes(routes!(feeds::list))
         .routes(routes!(feeds::one, feeds::push))
         .routes(routes!(feeds::upload))
@@ -57,8 +58,11 @@ struct Catalog {
     document: Bytes,
     /// The names of routes without wildcards, by the paths that the router knows them by.
     names: BTreeMap<String, String>,
+    /// The names of parameters in the query, by the same paths.
+    parameters: BTreeMap<String, Vec<String>>,
+    /// The methods that each path takes.
+    methods: BTreeMap<String, String>,
     no_such_path: String,
-    not_allowed: String,
 }
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(table().into_openapi()));
@@ -66,22 +70,22 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::new(table().into_o
 impl Catalog {
     fn new(document: OpenApi) -> Catalog {
         let paths: Vec<String> = document.paths.paths.keys().cloned().collect();
+        let items = || document.paths.paths.iter();
+        let parameters = items().map(|(path, item)| (path.clone(), openapi::query_names(item)));
+        let parameters = parameters.collect();
+        let methods = items().map(|(path, item)| (path.clone(), openapi::methods(item).join(", ")));
+        let methods = methods.collect();
         let document = openapi::finish(document);
         let names = paths.into_iter().map(|path| (path.clone(), openapi::plain(&path))).collect();
         let shown: Vec<&str> = document.paths.paths.keys().map(String::as_str).collect();
-        let has_post = |item: &PathItem| item.post.is_some();
-        let posts = document.paths.paths.iter().filter(|(_, item)| has_post(item));
-        let posts: Vec<&str> = posts.map(|(path, _)| path.as_str()).collect();
         let mut json = serde_json::to_vec(&document).expect("a document has a JSON form");
         json.push(b'\n');
         Catalog {
             document: json.into(),
             names,
+            parameters,
+            methods,
             no_such_path: format!("no such path; paths: {}", shown.join(", ")),
-            not_allowed: format!(
-                "method not allowed; allowed: GET, HEAD, and POST for {}",
-                posts.join(", ")
-            ),
         }
     }
 }
@@ -93,9 +97,17 @@ pub(super) fn router() -> Router<Arc<HttpState>> {
         .fallback(async || {
             HttpError::new(ErrorCode::PathNotFound, Some("path"), &*CATALOG.no_such_path)
         })
-        .method_not_allowed_fallback(async || {
-            HttpError::new(ErrorCode::MethodNotAllowed, Some("method"), &*CATALOG.not_allowed)
+        .method_not_allowed_fallback(async |matched: MatchedPath| {
+            let methods = CATALOG.methods.get(matched.as_str()).map_or("", String::as_str);
+            let message = format!("method not allowed; allowed: {methods}");
+            HttpError::new(ErrorCode::MethodNotAllowed, Some("method"), message)
         })
+}
+
+/// The parameters that a route takes in its query.
+pub(super) fn parameters_of(matched: Option<&MatchedPath>) -> &'static [String] {
+    let known = matched.and_then(|matched| CATALOG.parameters.get(matched.as_str()));
+    known.map_or(&[], Vec::as_slice)
 }
 
 /// The route as metrics name it: never more names than there are routes.

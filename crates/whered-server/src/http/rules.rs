@@ -4,13 +4,13 @@
 //! counted. The third takes one packet as an object, or an array of up to [`PACKETS_MAX`]:
 //!
 //! ```text
-//! {"src": "10.0.0.1", "dst": "192.0.2.1", "proto": "tcp", "dport": 80, "state": "new", "length": 60}
+//! {"source": "10.0.0.1", "destination": "192.0.2.1", "protocol": "tcp", "destination_port": 80}
 //!   ──> {"verdict": "accept", "rule": 3, "at": "edge.rules:4", "met": [1]}
 //! ```
 //!
-//! `proto` is a name or a number, `icmp` is `"TYPE/CODE"`, `flags` are names with commas; what is
-//! not said is 0, no interface, untracked. `with` is an object of details, such as `{"ttl": 64}`:
-//! those that are not said are unknown. Rules are set and changed by RESP: HTTP changes no data.
+//! What is not said of a packet is 0, no interface, untracked. `with` is an object of details, such
+//! as `{"ttl": 64}`: those that are not said are unknown. Rules are set and changed by RESP: HTTP
+//! changes no data.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,20 +18,41 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, PathRejection};
 use axum::extract::{Path, State};
-use axum::http::Uri;
+use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 use whered_engine::rules::live::Decision;
 use whered_engine::rules::{Counters, Detail, Packet, State as Connection, names};
 use whered_engine::{Edition, Generation, NamedRuleset};
 
+use super::body;
 use super::error::{ErrorBody, ErrorCode, HttpError};
+use super::names::{OldNames, renamed};
+use super::pages::{self, Page};
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
 use crate::rules;
 
 /// The most packets of one request.
 const PACKETS_MAX: usize = 10_000;
+/// The members of a packet; the first three are needed.
+const MEMBERS: [&str; 14] = [
+    "source",
+    "destination",
+    "protocol",
+    "source_port",
+    "destination_port",
+    "icmp",
+    "flags",
+    "state",
+    "in",
+    "out",
+    "dscp",
+    "mark",
+    "length",
+    "with",
+];
 
 type Name = Result<Path<String>, PathRejection>;
 
@@ -41,17 +62,24 @@ type Name = Result<Path<String>, PathRejection>;
     path = "/v1/rules",
     operation_id = "list_rulesets",
     tag = "rules",
+    params(
+        ("cursor" = Option<String>, Query, description = "next of the page before"),
+        ("count" = Option<u64>, Query, description = "items of a page, 1 to 10000; absent: all"),
+    ),
     responses((status = 200, description = "the answer"))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
-    Parameters::read(&uri, &[])?;
+    let parameters = Parameters::read(&uri, &pages::PARAMETERS)?;
     let generation = state.engine.generation();
-    let all: Vec<Value> =
-        generation.rulesets().iter().map(|named| Value::Object(description(named))).collect();
-    let body = json!({ "generation": generation.number(), "rulesets": all });
+    let all = generation.rulesets();
+    let names: Vec<&str> = all.iter().map(|named| &*named.name).collect();
+    let page = Page::of(&parameters, &names)?;
+    let shown: Vec<_> = all[page.items].iter().map(|named| description(named)).collect();
+    let number = generation.number();
+    let body = json!({ "generation": number, "rulesets": shown, "next": page.next });
     Ok(json_response(body.to_string().into_bytes()))
 }
 
@@ -92,57 +120,63 @@ pub(crate) async fn one(
     tag = "rules",
     params(
         ("name" = String, Path, description = "the ruleset"),
+        ("explain" = Option<String>, Query, description = "1 or true: each answer has its reasons"),
     ),
-    request_body(content = serde_json::Value, description = "a packet, or an array of up to 10000"),
+    request_body(content = PacketRequest),
     responses((status = 200, description = "the answer"))
 )]
 pub(crate) async fn find(
     State(state): State<Arc<HttpState>>,
     name: Name,
     uri: Uri,
+    headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, HttpError> {
     let Path(name) = name.map_err(|error| HttpError::bad_request("name", error.body_text()))?;
-    Parameters::read(&uri, &[])?;
-    let body = body.map_err(|error| {
-        HttpError::new(ErrorCode::BodyTooLarge, Some("body"), error.body_text())
-    })?;
-    let asked: Value =
-        serde_json::from_slice(&body).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
+    let explain = Parameters::read(&uri, &["explain"])?.switch("explain")?;
+    let request: Value = body::read_json(&headers, body)?;
     let generation = state.engine.generation();
     let edition = found(&generation, &name)?.edition();
     let sets = state.engine.prefix_sets();
-    let answer: Value = match &asked {
+    let mut old_names = OldNames::default();
+    let shown = |given: &GivenPacket<'_>, decision: &Decision| {
+        let mut answer = shown(&edition, decision);
+        if explain {
+            let reasons = edition.explain(&given.packet(), sets);
+            answer["explanation"] = reasons.lines().collect();
+        }
+        answer
+    };
+    let answer: Value = match &request {
         Value::Array(list) if list.len() > PACKETS_MAX => {
-            return Err(wrong(format!("more than {PACKETS_MAX} packets")));
+            return Err(HttpError::bad_body(format!("more than {PACKETS_MAX} packets")));
         }
         Value::Array(list) => {
-            let read: Vec<_> = list.iter().map(read_packet).collect();
+            let read: Vec<_> = list.iter().map(|one| read_packet(one, &mut old_names)).collect();
             let good = || read.iter().filter_map(|one| one.as_ref().ok());
             let packets: Vec<_> = good().map(GivenPacket::packet).collect();
             let lengths: Vec<_> = good().map(|given| given.bytes).collect();
             let decisions = edition.find_batch(&packets, &lengths, sets);
-            let mut decisions = decisions.iter().map(|decision| shown(&edition, decision));
+            let mut decisions = decisions.iter();
             // A wrong packet costs its own answer only.
-            let answer = |(place, one): (usize, &Result<_, String>)| match one {
-                Ok(_) => decisions.next().unwrap_or_default(),
+            let answer = |(index, one): (usize, &Result<GivenPacket<'_>, String>)| match one {
+                Ok(given) => decisions.next().map(|decision| shown(given, decision)),
                 Err(error) => {
-                    let message = format!("packet {place}: {error}");
-                    json!(ErrorBody::new(ErrorCode::InvalidBody, Some("body"), message))
+                    let message = format!("packet {index}: {error}");
+                    let code = ErrorCode::InvalidBody;
+                    Some(json!(ErrorBody::new(code, Some("body"), message)))
                 }
             };
             read.iter().enumerate().map(answer).collect()
         }
         one => {
-            let given = read_packet(one).map_err(wrong)?;
-            shown(&edition, &edition.find(&given.packet(), given.bytes, sets))
+            let given = read_packet(one, &mut old_names).map_err(HttpError::bad_body)?;
+            shown(&given, &edition.find(&given.packet(), given.bytes, sets))
         }
     };
-    Ok(json_response(answer.to_string().into_bytes()))
-}
-
-fn wrong(message: impl Into<String>) -> HttpError {
-    HttpError::bad_body(message)
+    let mut response = json_response(answer.to_string().into_bytes());
+    response.extensions_mut().insert(old_names);
+    Ok(response)
 }
 
 fn description(named: &NamedRuleset) -> Map<String, Value> {
@@ -169,6 +203,56 @@ fn shown(edition: &Edition, decision: &Decision) -> Value {
     })
 }
 
+/// One packet, or an array of up to 10,000.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "a schema of the document; `read_packet` reads with better errors")]
+enum PacketRequest {
+    One(Box<PacketObject>),
+    Many(Vec<PacketObject>),
+}
+
+/// A packet: `source`, `destination` and `protocol` are needed.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "a schema of the document; `read_packet` reads with better errors")]
+struct PacketObject {
+    source: String,
+    destination: String,
+    /// A name, or a number from 0 to 255.
+    protocol: ProtocolName,
+    #[schema(maximum = 65535)]
+    source_port: Option<u16>,
+    #[schema(maximum = 65535)]
+    destination_port: Option<u16>,
+    /// `TYPE/CODE`.
+    icmp: Option<String>,
+    /// Names separated by commas.
+    flags: Option<String>,
+    /// `invalid`, `new`, `established`, `related` or `untracked`.
+    state: Option<String>,
+    /// The interface that it comes from.
+    #[schema(rename = "in")]
+    input: Option<String>,
+    /// The interface that it leaves by.
+    #[schema(rename = "out")]
+    output: Option<String>,
+    #[schema(maximum = 63)]
+    dscp: Option<u8>,
+    mark: Option<u32>,
+    /// Counters of rules add it.
+    length: Option<u32>,
+    /// Details by name, such as `ttl`.
+    with: Option<serde_json::Map<String, Value>>,
+}
+
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "a schema of the document; `read_packet` reads with better errors")]
+enum ProtocolName {
+    Name(String),
+    Number(u8),
+}
+
 /// A packet as a request gives it.
 struct GivenPacket<'a> {
     /// Without its details.
@@ -184,19 +268,26 @@ impl GivenPacket<'_> {
     }
 }
 
-fn read_packet(value: &Value) -> Result<GivenPacket<'_>, String> {
+fn read_packet<'a>(value: &'a Value, old_names: &mut OldNames) -> Result<GivenPacket<'a>, String> {
     let Value::Object(members) = value else {
-        return Err("it is no object with src, dst and proto".to_owned());
+        return Err("it is no object with source, destination and protocol".to_owned());
     };
     let (mut packet, mut bytes, mut details) = (Packet::default(), 0, Vec::new());
-    let mut has = [false; 3];
-    for (key, value) in members {
-        match key.as_str() {
-            "src" => (packet.source, has[0]) = (address(key, value)?, true),
-            "dst" => (packet.destination, has[1]) = (address(key, value)?, true),
-            "proto" => (packet.protocol, has[2]) = (protocol(value)?, true),
-            "sport" => packet.source_port = number(key, value, 65_535)? as u16,
-            "dport" => packet.destination_port = number(key, value, 65_535)? as u16,
+    let mut seen: Vec<&str> = Vec::new();
+    for (given, value) in members {
+        let old = renamed(given).filter(|(_, new)| MEMBERS.contains(new));
+        let key = old.map_or(given.as_str(), |(_, new)| new);
+        old.into_iter().for_each(|name| old_names.note(name));
+        if seen.contains(&key) {
+            return Err(format!("'{key}' is there by its new and its old name"));
+        }
+        seen.push(key);
+        match key {
+            "source" => packet.source = address(given, value)?,
+            "destination" => packet.destination = address(given, value)?,
+            "protocol" => packet.protocol = protocol(given, value)?,
+            "source_port" => packet.source_port = number(given, value, 65_535)? as u16,
+            "destination_port" => packet.destination_port = number(given, value, 65_535)? as u16,
             "icmp" => (packet.icmp_type, packet.icmp_code) = icmp(value)?,
             "flags" => packet.tcp_flags = flags(word(key, value)?)?,
             "state" => {
@@ -213,17 +304,15 @@ fn read_packet(value: &Value) -> Result<GivenPacket<'_>, String> {
             "length" => bytes = number(key, value, u32::MAX.into())?,
             "with" => details = details_of(value)?,
             other => {
-                let allowed = "src, dst, proto, sport, dport, icmp, flags, state, in, out, dscp, \
-                               mark, length, with";
-                return Err(format!("unknown member '{other}'; allowed: {allowed}"));
+                return Err(format!("unknown member '{other}'; allowed: {}", MEMBERS.join(", ")));
             }
         }
     }
-    if has != [true; 3] {
-        return Err("a packet needs src, dst and proto".to_owned());
+    if !MEMBERS[..3].iter().all(|needed| seen.contains(needed)) {
+        return Err("a packet needs source, destination and protocol".to_owned());
     }
     if packet.source.is_ipv4() != packet.destination.is_ipv4() {
-        return Err("src and dst are of different families".to_owned());
+        return Err("source and destination are of different families".to_owned());
     }
     Ok(GivenPacket { fields: packet, details, bytes })
 }
@@ -261,12 +350,12 @@ fn address(key: &str, value: &Value) -> Result<IpAddr, String> {
     read.ok_or_else(|| format!("'{key}' is {value}; allowed: an IP address"))
 }
 
-fn protocol(value: &Value) -> Result<u8, String> {
+fn protocol(key: &str, value: &Value) -> Result<u8, String> {
     match value {
         Value::String(name) => names::protocol_number(name),
         other => other.as_u64().and_then(|number| u8::try_from(number).ok()),
     }
-    .ok_or_else(|| format!("'proto' is {value}; allowed: a name such as \"tcp\", 0 to 255"))
+    .ok_or_else(|| format!("'{key}' is {value}; allowed: a name such as \"tcp\", 0 to 255"))
 }
 
 fn icmp(value: &Value) -> Result<(u8, u8), String> {

@@ -1,21 +1,28 @@
-//! `GET /v1/sets`, `/v1/sets/{name}` and `/v1/sets/{name}/match`.
+//! `GET /v1/sets`, `/v1/sets/{name}`, and `GET` and `POST /v1/sets/{name}/match`.
 //!
-//! The first gives the names, the second what a set consists of, the third the members that hold an
-//! address: parameters `addr` (required), `all` (all of them, the smallest first). `match` is null
-//! when no member does. Sets are changed through RESP only: HTTP's one token guards reading.
+//! The first gives the names, the second what a set consists of, the others the members that hold
+//! an address, or each of many. `match` is null when no member does. Sets are changed through RESP
+//! only: HTTP's one token guards reading.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::http::Uri;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::{Extension, Path, State};
+use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use whered_engine::ip::PrefixMatch;
-use whered_engine::ip::text::read as read_address;
+use utoipa::ToSchema;
+use whered_engine::ip::{LayeredSet, PrefixMatch};
 
+use super::body;
 use super::error::HttpError;
+use super::ip::{check_count, read_address};
+use super::names::OldNames;
+use super::pages::{self, Page};
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
 
@@ -25,14 +32,21 @@ use super::state::{HttpState, json_response};
     path = "/v1/sets",
     operation_id = "list_sets",
     tag = "prefix sets",
+    params(
+        ("cursor" = Option<String>, Query, description = "next of the page before"),
+        ("count" = Option<u64>, Query, description = "items of a page, 1 to 10000; absent: all"),
+    ),
     responses((status = 200, description = "the answer"))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
-    Parameters::read(&uri, &[])?;
-    let body = json!({ "sets": state.engine.prefix_sets().names() });
+    let parameters = Parameters::read(&uri, &pages::PARAMETERS)?;
+    let mut names = state.engine.prefix_sets().names();
+    names.sort_unstable();
+    let page = Page::of(&parameters, &names)?;
+    let body = json!({ "sets": &names[page.items], "next": page.next });
     Ok(json_response(body.to_string().into_bytes()))
 }
 
@@ -79,8 +93,11 @@ pub(crate) async fn one(
     tag = "prefix sets",
     params(
         ("name" = String, Path, description = "the set"),
-        ("addr" = String, Query, description = "an address"),
-        ("all" = Option<String>, Query, description = "1 or true: all members that hold it, the smallest first"),
+        ("address" = String, Query, description = "an address"),
+        ("all" = Option<String>, Query,
+            description = "1 or true: all members that hold it, the smallest first"),
+        ("explain" = Option<String>, Query,
+            description = "1 or true: the reasons instead of the answer"),
     ),
     responses((status = 200, description = "the answer"))
 )]
@@ -88,29 +105,94 @@ pub(crate) async fn matches(
     State(state): State<Arc<HttpState>>,
     name: Result<Path<String>, PathRejection>,
     uri: Uri,
+    old_names: Option<Extension<OldNames>>,
 ) -> Result<Response, HttpError> {
     let Path(name) = name.map_err(|error| HttpError::bad_request("name", error.body_text()))?;
-    let parameters = Parameters::read(&uri, &["addr", "all"])?;
-    let text = parameters.text("addr");
-    let text = text.ok_or_else(|| HttpError::missing("addr"))?;
-    let address = read_address(text.as_bytes()).ok_or_else(|| {
-        HttpError::bad_request("addr", format!("'addr' is '{text}'; allowed: an IP address"))
-    })?;
-    let all = parameters.switch("all")?;
+    let parameters = Parameters::read(&uri, &["address", "all", "explain"])?;
+    let text = parameters.text("address").ok_or_else(|| HttpError::missing("address"))?;
+    let address = read_address(text)?;
+    let (all, explain) = (parameters.switch("all")?, parameters.switch("explain")?);
+    if explain {
+        let reasons = state.engine.explain_match(&name, address).map_err(|_| no_such(&name))?;
+        return Ok(json_response(reasons.to_string().into_bytes()));
+    }
     let now_millis = state.engine.now_millis();
-    let found = state.engine.prefix_sets().read(&name, |set| {
-        if all {
-            let mut found: Vec<Value> =
-                set.all_matches(address, now_millis).map(|found| member(&found)).collect();
-            found.reverse();
-            json!({ "set": name, "addr": text, "matches": found })
-        } else {
-            let found = set.longest_match(address, now_millis).map(|found| member(&found));
-            json!({ "set": name, "addr": text, "match": found })
-        }
-    });
-    let body = found.ok_or_else(|| no_such(&name))?;
+    let found = state.engine.prefix_sets().read(&name, |set| answer(set, address, now_millis, all));
+    let (key, found) = found.ok_or_else(|| no_such(&name))?;
+    let mut body = json!({ "set": name, "address": text, key: found });
+    if old_names.is_some_and(|Extension(old)| old.contains("addr")) {
+        body["addr"] = text.into();
+    }
     Ok(json_response(body.to_string().into_bytes()))
+}
+
+/// Addresses that are matched together.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MatchRequest {
+    /// At most 10,000.
+    #[schema(max_items = 10000)]
+    addresses: Vec<String>,
+    /// All members that hold an address, the smallest first.
+    #[serde(default)]
+    all: bool,
+}
+
+/// The members that hold each of many addresses.
+///
+/// They come in the order of the addresses. A wrong address has an `error` in its position.
+#[utoipa::path(
+    post,
+    path = "/v1/sets/{name}/match",
+    operation_id = "match_addresses",
+    tag = "prefix sets",
+    params(
+        ("name" = String, Path, description = "the set"),
+    ),
+    request_body(content = MatchRequest),
+    responses((status = 200, description = "the answers"))
+)]
+pub(crate) async fn match_many(
+    State(state): State<Arc<HttpState>>,
+    name: Result<Path<String>, PathRejection>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, HttpError> {
+    let Path(name) = name.map_err(|error| HttpError::bad_request("name", error.body_text()))?;
+    Parameters::read(&uri, &[])?;
+    let MatchRequest { addresses, all } = body::read_json(&headers, body)?;
+    check_count(&addresses)?;
+    let engine = Arc::clone(&state.engine);
+    let found = state.search(move || {
+        let now_millis = engine.now_millis();
+        let answers = engine.prefix_sets().read(&name, |set| {
+            let one = |text: &String| match read_address(text) {
+                Ok(address) => {
+                    let (key, found) = answer(set, address, now_millis, all);
+                    json!({ "address": text, key: found })
+                }
+                Err(error) => json!({ "address": text, "error": error.detail() }),
+            };
+            addresses.iter().map(one).collect::<Value>()
+        });
+        let answers = answers.ok_or_else(|| no_such(&name))?;
+        Ok(json!({ "set": name, "answers": answers }).to_string().into_bytes())
+    });
+    found.await?.map(json_response)
+}
+
+/// The member of an answer that has what was found, and its name.
+fn answer(set: &LayeredSet, address: IpAddr, now_millis: u64, all: bool) -> (&'static str, Value) {
+    if all {
+        let mut found: Vec<Value> =
+            set.all_matches(address, now_millis).map(|found| member(&found)).collect();
+        found.reverse();
+        ("matches", found.into())
+    } else {
+        let found = set.longest_match(address, now_millis).map(|found| member(&found));
+        ("match", found.into())
+    }
 }
 
 fn member(found: &PrefixMatch<'_>) -> Value {

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use whered_engine::Engine;
 
 use super::counters::HttpCounters;
+use super::error::HttpError;
 use super::feeds::Uploads;
 use super::trust::TrustPolicy;
 
@@ -40,6 +41,27 @@ pub(crate) struct HttpState {
     /// queue.
     pub(super) searches: Arc<Semaphore>,
     pub(super) uploads: Uploads,
+}
+
+impl HttpState {
+    /// Does what takes long on a thread of its own: the listener's thread goes on with other
+    /// requests.
+    ///
+    /// # Errors
+    /// The work panics, or the listener stops.
+    pub(super) async fn search<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, HttpError> {
+        let permit = Arc::clone(&self.searches).acquire_owned().await;
+        let permit = permit.map_err(|_| HttpError::internal())?;
+        let done = tokio::task::spawn_blocking(move || {
+            let done = work();
+            drop(permit);
+            done
+        });
+        done.await.map_err(|_| HttpError::internal())
+    }
 }
 
 /// A line of its own, so that answers do not run together in a terminal.

@@ -26,6 +26,7 @@ use whered_engine::tables::{Table, TableError};
 
 use super::error::{ErrorCode, HttpError};
 use super::ip::push_text;
+use super::pages::{self, Page};
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
 use crate::cells;
@@ -54,16 +55,22 @@ enum Lines {
     path = "/v1/tables",
     operation_id = "list_tables",
     tag = "tables",
+    params(
+        ("cursor" = Option<String>, Query, description = "next of the page before"),
+        ("count" = Option<u64>, Query, description = "items of a page, 1 to 10000; absent: all"),
+    ),
     responses((status = 200, description = "the answer"))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
-    Parameters::read(&uri, &[])?;
-    let all: Vec<Value> =
-        state.engine.feeds().tables().iter().map(|table| describe(table)).collect();
-    Ok(json_response(json!({ "tables": all }).to_string().into_bytes()))
+    let parameters = Parameters::read(&uri, &pages::PARAMETERS)?;
+    let tables = state.engine.feeds().tables();
+    let names: Vec<&str> = tables.iter().map(|table| table.name()).collect();
+    let page = Page::of(&parameters, &names)?;
+    let shown: Value = tables[page.items].iter().map(|table| describe(table)).collect();
+    Ok(json_response(json!({ "tables": shown, "next": page.next }).to_string().into_bytes()))
 }
 
 /// What is said of a table.
