@@ -36,7 +36,7 @@ use crate::classify::{self, AnyPacket, Live, Matched, NO_RULE};
 use crate::compile::{Matcher, classified};
 use crate::error::RulesError;
 use crate::model::{Action, Rule, RuleId, Ruleset, Spot, Test, Verdict};
-use crate::naive::{Outcome, Sets};
+use crate::naive::{self, Outcome, Sets};
 use crate::normal::{Effect, NormalForm, Places};
 use crate::packet::{Family, Packet};
 use crate::packets::{Classifier, classify_all, classify_one};
@@ -277,6 +277,34 @@ impl LiveRules {
         let mut matched = Vec::new();
         let slot = classify_one(self, packet, sets, &mut matched);
         self.decision(side_of(packet.family()), slot, &matched, packet, &mut count)
+    }
+
+    /// The decision for one packet as [`naive`] makes it, counted as [`find`](LiveRules::find)
+    /// counts: for packets that the compiled forms cannot tell apart. Costs a copy of the ruleset.
+    pub fn walk(
+        &self,
+        packet: &Packet<'_>,
+        sets: &dyn Sets,
+        mut count: impl FnMut(u32),
+    ) -> Decision {
+        let (ruleset, numbers) = self.to_ruleset();
+        let tallies: HashMap<u32, u32> = self.tally_of_rules().collect();
+        let outcome = naive::evaluate(&ruleset, packet, sets);
+        let mut number = |id: RuleId, counts: bool| {
+            let number = numbers[id.index()];
+            if counts && let Some(&tally) = tallies.get(&number) {
+                count(tally);
+            }
+            number
+        };
+        let is_sure = outcome.verdict != Verdict::Maybe;
+        let matched = outcome.matched.into_iter().map(|id| number(id, true)).collect();
+        let rule = outcome.rule.map(|id| number(id, is_sure));
+        let is_concerned = ruleset.family().is_none_or(|only| only == packet.family());
+        if rule.is_none() && is_sure && is_concerned {
+            count(0);
+        }
+        Decision { verdict: outcome.verdict, rule, matched }
     }
 
     /// The fates of packets, in order; `count` is told the packet's place, too.

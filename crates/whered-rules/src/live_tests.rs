@@ -34,6 +34,11 @@ fn check(live: &LiveRules, draft: &Draft, world: &World, packets: &[Packet<'_>],
         assert_eq!(decision.matched, matched, "{}", context());
         let mut single = Vec::new();
         assert_eq!(live.find(packet, world, |tally| single.push(tally)), decision);
+        let mut as_walked = Vec::new();
+        assert_eq!(live.walk(packet, world, |tally| as_walked.push(tally)), decision);
+        if decision.rule.is_some() {
+            assert_eq!(single, as_walked, "counted alike");
+        }
         let batch: Vec<u32> =
             tallies.iter().filter(|one| one.0 == place).map(|one| one.1).collect();
         assert_eq!(single, batch);

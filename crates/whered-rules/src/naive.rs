@@ -116,6 +116,7 @@ fn walk_partly(
     sets: &dyn Sets,
     asked: &mut dyn FnMut(RuleId, RuleAnswer),
 ) -> Outcome {
+    let unknown = unknown.with_those_of_fragment(packet);
     let entry = ruleset.chain(ruleset.entry());
     let is_foreign = ruleset.family().is_some_and(|family| family != packet.family());
     if is_foreign {

@@ -175,6 +175,16 @@ impl Packet<'_> {
         self.details.iter().find(|(name, _)| name == detail).map(|&(_, value)| value)
     }
 
+    /// Whether its details say that it is a fragment but the first.
+    ///
+    /// It has no header of its protocol, so ports, ICMP type and TCP flags are unknown. The
+    /// compiled forms have no field for that: [`naive`](crate::naive) answers for such a packet.
+    pub fn is_later_fragment(&self) -> bool {
+        let is_fragment =
+            |(detail, value): &(Detail, u64)| detail.name() == Detail::FRAGMENT && *value != 0;
+        self.details.iter().any(is_fragment)
+    }
+
     /// Whether its protocol has ports: TCP, UDP, DCCP, SCTP or UDP-Lite.
     pub fn has_ports(&self) -> bool {
         PORT_PROTOCOLS.contains(&self.protocol)

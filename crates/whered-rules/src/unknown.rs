@@ -100,9 +100,26 @@ impl Fields {
     /// All but the source, which every packet has.
     pub const ALL: Fields = Fields((1 << PacketField::ALL.len()) - 1);
 
+    /// Those of the header of a packet's protocol.
+    const OF_TRANSPORT: Fields = Fields::NONE
+        .with(PacketField::SourcePort)
+        .with(PacketField::DestinationPort)
+        .with(PacketField::Icmp)
+        .with(PacketField::TcpFlags);
+
+    /// These and what a later fragment cannot tell, if the packet is one.
+    ///
+    /// A later fragment has no header of its protocol. What the kernel does with a test of ports
+    /// differs: a match of xtables fails, a payload of nft reads the fragment's data.
+    #[must_use]
+    pub fn with_those_of_fragment(self, packet: &Packet<'_>) -> Fields {
+        let more = if packet.is_later_fragment() { Fields::OF_TRANSPORT } else { Fields::NONE };
+        Fields(self.0 | more.0)
+    }
+
     /// These and one more.
     #[must_use]
-    pub fn with(self, field: PacketField) -> Fields {
+    pub const fn with(self, field: PacketField) -> Fields {
         Fields(self.0 | 1 << field as u8)
     }
 
@@ -230,7 +247,7 @@ impl PossibleValues {
             return None;
         }
         let mut answer = Answer::Holds;
-        for atom in self.atoms(condition, known) {
+        for atom in self.atoms_of(condition, known) {
             match self.answer(&atom, known) {
                 Answer::Holds => {}
                 Answer::Fails => return Some(Answer::Fails),
@@ -251,12 +268,23 @@ impl PossibleValues {
         if !known.asks_here(condition) {
             return;
         }
-        let atoms = self.atoms(condition, known);
+        let atoms = self.atoms_of(condition, known);
         let mut open = atoms.iter().filter(|atom| self.answer(atom, known) == Answer::Open);
         if let (Some(Atom::In(field, passing)), None) = (open.next(), open.next()) {
             let others = passing.complement(known.largest(*field));
             self.assume(*field, &others, known);
         }
+    }
+
+    /// The parts of a condition. A later fragment can fail a test of ports and its negation.
+    fn atoms_of(&self, condition: &Condition, known: PartlyKnown<'_>) -> Vec<Atom> {
+        let mut atoms = self.atoms(condition, known);
+        let asked = Fields::of(&condition.test);
+        if known.packet.is_later_fragment() && asked.overlap(Fields::OF_TRANSPORT) {
+            atoms.retain(|atom| matches!(atom, Atom::In(PacketField::Protocol, _)));
+            atoms.push(Atom::Opaque);
+        }
+        atoms
     }
 
     fn atoms(&self, condition: &Condition, known: PartlyKnown<'_>) -> Vec<Atom> {

@@ -126,3 +126,26 @@ fn only_what_may_happen_is_possible() {
     assert_eq!(outcome(rules, unknown), "maybe accept drop");
     assert_eq!(State::ALL.len(), 5);
 }
+
+#[test]
+fn a_port_test_and_its_negation_are_both_open_for_a_later_fragment() {
+    let rules = "chain input policy accept {
+        proto udp dport 53 drop
+        proto udp not dport 53 reject
+        proto gre drop
+    }";
+    let ruleset = text::read("r", rules).expect("rules");
+    let later = [(Detail::named(Detail::FRAGMENT).expect("a name"), 1)];
+    let packet = |protocol, details| Packet { protocol, details, ..Packet::default() };
+    let of = |packet: &Packet<'_>| {
+        let outcome = evaluate(&ruleset, packet, &NoSets);
+        let possible: Vec<Verdict> =
+            outcome.possible.iter().map(|one| one.verdict.clone()).collect();
+        (outcome.verdict, possible)
+    };
+    let (verdict, possible) = of(&packet(17, &later));
+    assert_eq!(verdict, Verdict::Maybe);
+    assert_eq!(possible, [Verdict::Drop, Verdict::Reject { with: None }, Verdict::Accept]);
+    assert_eq!(of(&packet(17, &[])).0, Verdict::Reject { with: None }, "port 0 of a whole packet");
+    assert_eq!(of(&packet(47, &later)), (Verdict::Drop, Vec::new()), "no port is asked for");
+}

@@ -88,6 +88,7 @@ const FORMATS: [LogFormat; 18] = [
         name: "vpc",
         header: "",
         line: |ip, n, fill| {
+            let fill = fill.replace(' ', "-");
             format!(
                 "2 123456789010 eni-{fill} {ip} 10.0.0.1 20641 22 6 20 {n} 1418530010 1418530070 ACCEPT OK"
             )

@@ -4,11 +4,16 @@
 //! documentation; parts that are the same as in nginx's combined format have nginx's names.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use memchr::memmem;
+use memchr::memmem::{Finder, FinderRev};
 
 use super::tokens::{self, Token};
 use super::{ABSENT, LogFault, access, anywhere, netfilter};
+
+// Making a finder costs as much as its search in a line.
+static CLIENT: LazyLock<FinderRev<'static>> = LazyLock::new(|| FinderRev::new(b", client: "));
+static BETWEEN_QUOTES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\" \""));
 
 /// A log format that is known by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -236,7 +241,6 @@ fn s3_tokens(line: &[u8], all: &mut Vec<Token>) -> Result<(), LogFault> {
     let rest = line.get(at..).unwrap_or_default();
     let referer = at + rest.iter().take_while(|byte| **byte == b' ').count();
     let last = memchr::memrchr(b'"', rest).map(|last| at + last);
-    let between = b"\" \"";
     let (Some(last), Some(b'"')) = (last.filter(|last| *last > referer), line.get(referer)) else {
         // Both are `-`, or the line ends before them.
         while let Some(token) = tokens::next(line, &mut at) {
@@ -248,13 +252,13 @@ fn s3_tokens(line: &[u8], all: &mut Vec<Token>) -> Result<(), LogFault> {
             .map_or(Ok(()), |_| Err(LogFault::UnendedQuote));
     };
     let quoted = line.get(referer..=last).unwrap_or_default();
-    let mut ends = memmem::find_iter(quoted, between);
+    let mut ends = BETWEEN_QUOTES.find_iter(quoted);
     let Some(end) = ends.next() else { return Err(LogFault::NotALogLine) };
     let is_plain = quoted.get(..end).is_some_and(|referer| !referer.contains(&b' '));
     if !is_plain && ends.next().is_some() {
         return Err(LogFault::NotALogLine);
     }
-    let agent = referer + end + between.len();
+    let agent = referer + end + BETWEEN_QUOTES.needle().len();
     if last < agent || line.get(last + 1).is_some_and(|next| *next != b' ') {
         return Err(LogFault::NotALogLine);
     }
@@ -278,15 +282,15 @@ fn nginx_error(line: &[u8], start: usize, parts: &mut Vec<Range<usize>>) -> Resu
         other => byte == other,
     });
     let level = form.len();
-    let find = |from: usize, text: &[u8]| {
-        let found = memmem::find(line.get(from..)?, text)?;
+    let find = |from: usize, pair: [u8; 2]| {
+        let found = line.get(from..)?.windows(2).position(|here| here == pair)?;
         Some(from + found)
     };
-    let level_end = find(level, b"] ").filter(|_| is_time).ok_or(LogFault::NotALogLine)?;
-    let process_end = find(level_end, b": ").ok_or(LogFault::NotALogLine)?;
+    let level_end = find(level, *b"] ").filter(|_| is_time).ok_or(LogFault::NotALogLine)?;
+    let process_end = find(level_end, *b": ").ok_or(LogFault::NotALogLine)?;
     let message = process_end + 2;
     // The message may quote what a client has sent: the last mark is that of nginx.
-    let client = line.get(message..).and_then(|rest| memmem::rfind(rest, b", client: "));
+    let client = line.get(message..).and_then(|rest| CLIENT.rfind(rest));
     let message_end = client.map_or(line.len(), |at| message + at);
     let moved = |place: Range<usize>| start + place.start..start + place.end;
     parts.extend(
@@ -297,7 +301,7 @@ fn nginx_error(line: &[u8], start: usize, parts: &mut Vec<Range<usize>>) -> Resu
         None => parts.push(ABSENT),
         Some(_) => {
             let client = message_end + b", client: ".len();
-            let end = find(client, b", ").unwrap_or(line.len());
+            let end = find(client, *b", ").unwrap_or(line.len());
             parts.push(moved(client..end));
             if end + 2 < line.len() {
                 parts.push(moved(end + 2..line.len()));

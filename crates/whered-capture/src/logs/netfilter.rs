@@ -11,10 +11,18 @@
 //! ```
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use memchr::{memchr, memmem};
+use memchr::memchr;
+use memchr::memmem::{Finder, FinderRev};
 
+use super::tokens::word_length;
 use super::{ABSENT, LogFault};
+
+// Making a finder costs as much as its search in a line.
+static OUT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" OUT="));
+static IN: LazyLock<FinderRev<'static>> = LazyLock::new(|| FinderRev::new(b"IN="));
+static URGENT: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" URGP="));
 
 /// The columns: the text before the packet, the kernel's words, and the flags of TCP.
 pub(super) const COLUMNS: &[&str] = &[
@@ -86,9 +94,9 @@ pub(super) fn split(
     start: usize,
     parts: &mut Vec<Range<usize>>,
 ) -> Result<(), LogFault> {
-    let out = memmem::find(line, b" OUT=").ok_or(LogFault::NotALogLine)?;
+    let out = OUT.find(line).ok_or(LogFault::NotALogLine)?;
     let head = line.get(..out).unwrap_or_default();
-    let input = memmem::rfind(head, b"IN=").ok_or(LogFault::NotALogLine)?;
+    let input = IN.rfind(head).ok_or(LogFault::NotALogLine)?;
     let base = parts.len();
     parts.resize(base + COLUMNS.len(), ABSENT);
     let Some(columns) = parts.get_mut(base..) else { return Err(LogFault::NotALogLine) };
@@ -105,12 +113,12 @@ pub(super) fn split(
     let mut at = out + 1;
     while at < line.len() {
         let rest = line.get(at..).unwrap_or_default();
-        let size = memchr(b' ', rest).unwrap_or(rest.len());
+        let size = word_length(rest);
         let word = rest.get(..size).unwrap_or_default();
         if word.first() == Some(&b'[') {
             break;
         }
-        match memchr(b'=', word) {
+        match word.iter().position(|byte| *byte == b'=') {
             Some(3) if word.starts_with(b"OUT") => set(2, at + 4..at + size),
             Some(length) => {
                 let name = word.get(..length).unwrap_or_default();
@@ -136,7 +144,7 @@ pub(super) fn split(
 /// The words of the flags, which are between `RES=` and `URGP=`; empty if none is set.
 fn flags(line: &[u8], from: usize) -> Range<usize> {
     let rest = line.get(from..).unwrap_or_default();
-    let Some(end) = memmem::find(rest, b" URGP=") else { return from..from };
+    let Some(end) = URGENT.find(rest) else { return from..from };
     let first = from + usize::from(end > 0);
     first..from + end
 }

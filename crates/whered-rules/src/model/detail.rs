@@ -66,6 +66,8 @@ impl Detail {
     pub const SOURCE_TYPE: &str = "source-type";
     /// The type of the destination address.
     pub const DESTINATION_TYPE: &str = "destination-type";
+    /// Whether the packet is a fragment but the first: 1, else 0.
+    pub const FRAGMENT: &str = "fragment";
     /// Local addresses, in details of types.
     pub const LOCAL: u64 = 2;
     /// Broadcast addresses.
@@ -98,7 +100,7 @@ impl Detail {
             "connection-direction",
             "user",
             "group",
-            "fragment",
+            Detail::FRAGMENT,
             "tcp-mss",
             "tos",
         ];

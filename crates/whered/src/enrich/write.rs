@@ -309,6 +309,8 @@ fn write_members(record: &Record<'_>, keys: &[Key], kind: PartKind, out: &mut Ve
         write_line_member(record.line(), out);
         return;
     }
+    let names: usize = keys.iter().map(|key| key.text.len() + 2).sum();
+    out.reserve(names + record.line().len());
     out.push(b'{');
     let mut scratch = Vec::new();
     for (number, key) in keys.iter().enumerate() {

@@ -76,12 +76,9 @@ pub(super) fn open(
         Some(Format::Pcap | Format::PcapNg | Format::ZeekTsv | Format::ZeekJson) => {
             let capture = Capture::new(whole)
                 .map_err(|error| Failure::Message(format!("{name}: {error}")))?;
-            let details = has_details.then(Names::new);
-            let names = Vec::new();
-            let (later_fragments, cut_heads) = (0, 0);
-            let source =
-                CaptureSource { name, capture, state, names, details, later_fragments, cut_heads };
-            Box::new(source)
+            let (names, details) = (Vec::new(), Names::new());
+            let cut_heads = 0;
+            Box::new(CaptureSource { name, capture, state, names, details, has_details, cut_heads })
         }
         Some(Format::Csv | Format::Lines) | None if is_text => {
             text_source(name, whole, is_live, options)?
@@ -154,9 +151,10 @@ struct CaptureSource {
     state: State,
     /// The names of interfaces by their numbers, so that packets share them.
     names: Vec<Option<Arc<str>>>,
-    /// The names of details, where rules ask for any.
-    details: Option<Names>,
-    later_fragments: u64,
+    /// The names of details.
+    details: Names,
+    /// Whether rules ask for any.
+    has_details: bool,
     /// First fragments that end before the flags of TCP.
     cut_heads: u64,
 }
@@ -171,10 +169,14 @@ struct Names {
 impl Names {
     fn new() -> Names {
         let named = |name| Detail::named(name).expect("details here have good names");
-        Names { ttl: named("ttl"), length: named("length"), fragment: named("fragment") }
+        Names { ttl: named("ttl"), length: named("length"), fragment: named(Detail::FRAGMENT) }
     }
 
-    fn of(&self, found: &PacketRecord) -> Vec<(Detail, u64)> {
+    /// Those of a packet: where no rule asks for any, that it is a later fragment alone.
+    fn of(&self, found: &PacketRecord, are_asked: bool) -> Vec<(Detail, u64)> {
+        if !are_asked && !found.is_later_fragment {
+            return Vec::new();
+        }
         let ttl = found.ttl.map(|ttl| (self.ttl.clone(), ttl.into()));
         let length = found.length.map(|length| (self.length.clone(), length.into()));
         let fragment = (self.fragment.clone(), found.is_later_fragment.into());
@@ -197,7 +199,6 @@ impl CaptureSource {
     }
 
     fn record(&mut self, found: &PacketRecord) -> Record {
-        self.later_fragments += u64::from(found.is_later_fragment);
         let is_cut = found.protocol == TCP
             && found.length.is_some()
             && found.source_port.is_some()
@@ -218,7 +219,7 @@ impl CaptureSource {
             ..Packet::default()
         };
         let (input, output) = (self.interface(found.input), self.interface(found.output));
-        let details = self.details.as_ref().map_or_else(Vec::new, |names| names.of(found));
+        let details = self.details.of(found, self.has_details);
         Record {
             number: found.number,
             packet,
@@ -248,12 +249,6 @@ impl PacketSource for CaptureSource {
         let mut remarks = Vec::new();
         if self.capture.totals().skipped_sum() > 0 {
             remarks.push(format!("{}: {}", self.name, self.capture.totals()));
-        }
-        if self.later_fragments > 0 {
-            remarks.push(format!(
-                "{}: {} later fragments, which have no ports, are taken as of port 0",
-                self.name, self.later_fragments
-            ));
         }
         if self.cut_heads > 0 {
             remarks.push(format!(

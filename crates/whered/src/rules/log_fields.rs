@@ -452,12 +452,7 @@ impl Builder {
             }
             Role::User => self.details_of("user", number),
             Role::Group => self.details_of("group", number),
-            Role::Fragment => {
-                self.add_detail("fragment", 1);
-                // A later fragment has no ports, as of a capture.
-                self.know(PacketField::SourcePort);
-                self.know(PacketField::DestinationPort);
-            }
+            Role::Fragment => self.add_detail(Detail::FRAGMENT, 1),
             role => self.set(role, text)?,
         }
         Ok(())
@@ -473,7 +468,7 @@ impl Builder {
     fn set_kernel_absent(&mut self, role: Role) {
         match role {
             Role::Mark => self.know(PacketField::Mark),
-            Role::Fragment => self.add_detail("fragment", 0),
+            Role::Fragment => self.add_detail(Detail::FRAGMENT, 0),
             _ => {}
         }
     }

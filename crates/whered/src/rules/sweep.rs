@@ -232,6 +232,7 @@ fn sweep(
                 packets += records.len() as u64;
                 for record in &mut records {
                     record.assume(&arguments.with);
+                    record.unknown = record.unknown.with_those_of_fragment(&record.packet());
                 }
                 for batch in records.chunks(BATCH) {
                     answer(evaluator, &mut report, batch, &mut out)?;
