@@ -242,6 +242,17 @@ packages-check: venv ## packages of the debug program: installed, started, asked
 	@scripts/packages.sh check dev
 	$(VENV)/bin/python -m pytest -q tests/packages
 
+.PHONY: console-check
+console-check: build venv ## the console in Chromium (tests/console), with times printed; skipped where chromium is absent
+	$(call step,console: what a reader does$(comma) what goes wrong$(comma) times)
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--requirement tests/console/requirements.txt || echo 'playwright cannot be installed'
+	$(VENV)/bin/python -m pytest -q -s tests/console
+
+.PHONY: console-bundle
+console-bundle: ## make the console's vendor.js, world.json and NOTICE.txt anew from npm packages; node 20, npm
+	@scripts/console.sh
+
 # ---- slow suites ----
 
 # How long `make slow-faults` and `make faults` stay with each kind of fault.

@@ -17,7 +17,7 @@ use crate::listen::ProcessUser;
 
 const HTTP: Keys = Keys {
     title: "[http]",
-    allowed: &["listen", "token", "hosts", "origins", "max_connections"],
+    allowed: &["listen", "token", "hosts", "origins", "max_connections", "console"],
     later: &["tls"],
 };
 const HOSTS_EXAMPLE: &str = "names and addresses without ports such as \"maps.example.com\"";
@@ -80,6 +80,9 @@ pub(super) fn read_http(top: &Section<'_>, config: &mut HttpOptions) -> Result<(
     config.hosts = read_trusted(&section, "hosts", crate::http::is_host, HOSTS_EXAMPLE)?;
     config.origins = read_trusted(&section, "origins", crate::http::is_origin, ORIGINS_EXAMPLE)?;
     set(&mut config.max_connections, section.integer("max_connections", CONNECTIONS)?);
+    if let Some(console) = section.flag("console")? {
+        config.console = console;
+    }
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! The HTTP listener: `/healthz`, `/readyz`, `/metrics` and the JSON questions under `/v1`.
+//! The HTTP listener: the console at `/`, `/healthz`, `/readyz`, `/metrics` and the JSON questions
+//! under `/v1`.
 //!
 //! Not for: anything that another listener answers as well in another way (the engine does that).
 //!
@@ -14,6 +15,7 @@
 //! (`feeds`), other bodies 2 MB.
 
 mod body;
+mod console;
 mod counters;
 mod databases;
 mod error;
@@ -101,7 +103,9 @@ impl HttpListener {
         let trusted = TrustPolicy { hosts, origins };
         let searches = Arc::new(Semaphore::new(SEARCHES));
         let uploads = Uploads::new(&engine, feeds);
-        let state = HttpState { engine, token, trusted, counters, metrics, searches, uploads };
+        let console = options.console;
+        let state =
+            HttpState { engine, token, trusted, counters, metrics, searches, uploads, console };
         let router = router(Arc::new(state));
         let connections = Connections::new(options.max_connections);
         let thread = RuntimeThread::start("whered-http", SEARCHES, FINISH_TIME, |stop| {
@@ -215,6 +219,16 @@ fn is_upload(route: &str, request: &Request) -> bool {
 /// `/readyz` are open to everybody.
 fn admit(state: &HttpState, request: &Request) -> Result<(), HttpError> {
     let (path, headers) = (request.uri().path(), request.headers());
+    let connection = request.extensions().get::<ConnectInfo<Connection>>();
+    let local = connection.and_then(|ConnectInfo(connection)| connection.local);
+    if console::is_console(path) {
+        // Without a token its address must be right, as the data's must: else nothing would work.
+        return if state.token.is_some() {
+            Ok(())
+        } else {
+            state.trusted.check_host(request, local)
+        };
+    }
     let access = state.uploads.access(request.method(), path, headers);
     let has_token = state.token.as_ref().is_some_and(|token| has_token(token, headers));
     let is_probe = state.token.is_some() && matches!(path, "/healthz" | "/readyz");
@@ -222,8 +236,7 @@ fn admit(state: &HttpState, request: &Request) -> Result<(), HttpError> {
         return Ok(());
     }
     if state.token.is_none() {
-        let connection = request.extensions().get::<ConnectInfo<Connection>>();
-        state.trusted.check(request, connection.and_then(|ConnectInfo(one)| one.local))?;
+        state.trusted.check(request, local)?;
         if access == Access::AsElsewhere {
             return Ok(());
         }

@@ -21,6 +21,8 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// Connections at the same time.
     pub max_connections: usize,
+    /// Whether the page for browsers is served.
+    pub console: bool,
 }
 
 impl Default for HttpOptions {
@@ -31,6 +33,7 @@ impl Default for HttpOptions {
             hosts: Vec::new(),
             origins: Vec::new(),
             max_connections: 1024,
+            console: true,
         }
     }
 }

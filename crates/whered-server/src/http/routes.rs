@@ -19,7 +19,7 @@ use utoipa_axum::routes;
 
 use super::error::{ErrorCode, HttpError};
 use super::state::HttpState;
-use super::{databases, feeds, ip, near, openapi, probes, rules, sets, tables};
+use super::{console, databases, feeds, ip, near, openapi, probes, rules, sets, tables};
 
 /// What metrics call requests that have no route.
 const OTHER: &str = "other";
@@ -27,6 +27,8 @@ const OTHER: &str = "other";
 /// Every route: one entry a path, with all of its methods.
 fn table() -> OpenApiRouter<Arc<HttpState>> {
     OpenApiRouter::with_openapi(openapi::frame())
+        .routes(routes!(console::page))
+        .routes(routes!(console::file))
         .routes(routes!(probes::healthz))
         .routes(routes!(probes::readyz))
         .routes(routes!(probes::metrics))

@@ -41,6 +41,8 @@ pub(crate) struct HttpState {
     /// queue.
     pub(super) searches: Arc<Semaphore>,
     pub(super) uploads: Uploads,
+    /// Whether the page for browsers is served.
+    pub(super) console: bool,
 }
 
 impl HttpState {

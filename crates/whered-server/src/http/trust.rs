@@ -162,21 +162,10 @@ impl TrustPolicy {
         request: &Request,
         local: Option<SocketAddr>,
     ) -> Result<(), HttpError> {
-        let local = local.map(|local| SocketAddr::new(local.ip().to_canonical(), local.port()));
+        self.check_host(request, local)?;
+        let local = canonical(local);
         let headers = request.headers();
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        // A target such as http://host/path names the host once more, and counts above `Host`.
-        let target = request.uri().authority().map(Target::as_str);
-        for named in [host, target].into_iter().flatten() {
-            if !Authority::parse(named).is_some_and(|found| self.is_own_host(found.host, local)) {
-                return Err(refused(
-                    "Host",
-                    named,
-                    "a loopback name, this listener's address, or a \
-                                                   name in 'hosts' of [http]",
-                ));
-            }
-        }
+        let (host, target) = named_hosts(request);
         let asked = target.or(host).and_then(Authority::parse);
         let mut is_listed = false;
         for value in headers.get_all(header::ORIGIN) {
@@ -192,6 +181,27 @@ impl TrustPolicy {
             }
         }
         check_site(headers, is_listed)
+    }
+
+    /// Checks only that the request names this listener.
+    ///
+    /// # Errors
+    /// 403 with the reason, if `Host` or the target is another's.
+    pub(super) fn check_host(
+        &self,
+        request: &Request,
+        local: Option<SocketAddr>,
+    ) -> Result<(), HttpError> {
+        let local = canonical(local);
+        let (host, target) = named_hosts(request);
+        for named in [host, target].into_iter().flatten() {
+            if !Authority::parse(named).is_some_and(|found| self.is_own_host(found.host, local)) {
+                let allowed =
+                    "a loopback name, this listener's address, or a name in 'hosts' of [http]";
+                return Err(refused("Host", named, allowed));
+            }
+        }
+        Ok(())
     }
 
     fn is_own_host(&self, host: Host<'_>, local: Option<SocketAddr>) -> bool {
@@ -213,6 +223,16 @@ impl TrustPolicy {
             .filter_map(|listed| origin(listed))
             .any(|(own, listed)| own.eq_ignore_ascii_case(scheme) && listed == authority)
     }
+}
+
+fn canonical(local: Option<SocketAddr>) -> Option<SocketAddr> {
+    local.map(|local| SocketAddr::new(local.ip().to_canonical(), local.port()))
+}
+
+/// `Host`, and the host of a target such as http://host/path, which counts above `Host`.
+fn named_hosts(request: &Request) -> (Option<&str>, Option<&str>) {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    (host, request.uri().authority().map(Target::as_str))
 }
 
 /// Names that browsers never ask a DNS server about (RFC 6761 section 6.3).
