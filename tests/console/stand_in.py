@@ -137,8 +137,10 @@ class World:
         key = (pool, site)
         self.down.discard(key) if is_up else self.down.add(key)
         self.generation += 1
+        manual = "auto" if is_up else "down"
         state = "up" if is_up else "down"
-        self.tell("site", {"pool": pool, "site": site, "healthy": is_up, "state": state})
+        site = {"pool": pool, "site": site, "healthy": is_up, "state": state, "override": manual}
+        self.tell("site", site)
         self.tell("generation", {"generation": self.generation})
 
     def sites(self):
@@ -152,7 +154,7 @@ class World:
                 "latitude": y,
                 "healthy": (pool, name) not in self.down,
                 "state": "down" if (pool, name) in self.down else "up",
-                "override": "down" if (pool, name) in self.down else None,
+                "override": "down" if (pool, name) in self.down else "auto",
                 "addresses": ["192.0.2.10"],
             }
             for pool, size in (("www", 10), ("static" + self.tail, 3))
@@ -233,7 +235,8 @@ class World:
             "uptime_seconds": time.time() - self.began + 90000,
             "generation": self.generation,
             "pid": 4711,
-            "readiness": "ready",
+            "ready": True,
+            "reason": None,
             "counts": {"databases": 2, "sets": 3, "rulesets": 1, "collections": 3, "pools": 2},
             "disk": {"journal_bytes": 8388608, "free_bytes": 52_000_000_000},
             "listeners": [
@@ -500,7 +503,9 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.close_connection = True
         try:
-            self.wfile.write(b": hello\n\n")
+            for site in self.world.sites():
+                known = {key: site[key] for key in ("pool", "site", "healthy", "state", "override")}
+                self.wfile.write(f"event: site\ndata: {json.dumps(known)}\n\n".encode())
             while not self.server.is_over:
                 try:
                     event, data = own.get(timeout=0.2)

@@ -249,9 +249,9 @@ def test_moves_by_name_are_shown_and_removed_members_go(stand_in, pages):
         "removed": ["two"],
     }
     server.world.tell("move", moved)
-    names = "[...whered.points.named.keys()].join()"
+    names = "[...whered.points.named.values()].map((one) => one.member).join()"
     wait_until(page, f"{names} === 'one,three'")
-    assert page.evaluate("whered.points.named.get('one').longitude") == 20.0
+    assert page.evaluate("whered.points.named.get('text one').longitude") == 20.0
 
 
 FRAMES = """async (count) => {

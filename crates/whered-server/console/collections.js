@@ -26,6 +26,8 @@ export class CollectionsView {
     this.collections = [];
     this.name = null;
     this.busyUntil = 0;
+    this.movedAt = -Infinity;
+    this.early = null;
     this.select = element("select", {
       id: "collection",
       on: { change: () => this.open(this.select.value) },
@@ -137,9 +139,12 @@ export class CollectionsView {
     clearTimeout(this.timer);
     this.timer = null;
     const began = performance.now();
+    // Moves that come while the answer is under way may be newer than the answer.
+    this.early = [];
     try {
       const shown = await this.load();
       if (!shown || !this.isShown) return;
+      if (shown.kind === "named") this.early.forEach((event) => this.points.apply(event));
       this.took = performance.now() - began;
       this.map.invalidate("points");
       this.showSummary(shown);
@@ -202,17 +207,19 @@ export class CollectionsView {
   }
 
   /** Moves of members: events `move` and `resync` of the stream. */
-  moved({ collection, changes, removed }) {
-    if (!this.isShown || collection !== this.name) return;
-    if (this.points.kind === "named" && changes) {
-      for (const [member, longitude, latitude] of changes)
-        this.points.place(member, longitude, latitude);
-      for (const member of removed ?? []) this.points.named.delete(member);
+  moved(event) {
+    if (!this.isShown || event.collection !== this.name) return;
+    this.early?.push(event);
+    if (this.points.kind === "named" && event.changes) {
+      this.points.apply(event);
       this.map.invalidate("points");
       if (this.points.named.size > NAMED_MAX) this.refresh();
       return;
     }
-    this.busyUntil = performance.now() + BUSY_MILLISECONDS;
+    const now = performance.now();
+    // One event is a change; two in a row are a collection that moves.
+    if (now - this.movedAt < BUSY_MILLISECONDS) this.busyUntil = now + BUSY_MILLISECONDS;
+    this.movedAt = now;
     this.followMoves();
   }
 

@@ -38,12 +38,22 @@ export class Points {
   setNamed(hits) {
     this.clear();
     this.kind = "named";
-    for (const { member, longitude, latitude } of hits) this.place(member, longitude, latitude);
+    for (const hit of hits) {
+      this.place(hit.member, hit.longitude, hit.latitude, hit.member_base64);
+    }
   }
 
-  place(member, longitude, latitude) {
+  /** Puts a member somewhere; `base64` has the bytes of a name that is no UTF-8. */
+  place(member, longitude, latitude, base64) {
     const [x, y] = toUnits(longitude, latitude);
-    this.named.set(member, { member, longitude, latitude, x, y });
+    this.named.set(keyOf(member, base64), { member, longitude, latitude, x, y });
+  }
+
+  /** Takes an event `move` of the stream. */
+  apply({ changes = [], removed = [], removed_base64: removedBytes = [] }) {
+    for (const change of changes) this.place(...change);
+    for (const member of removed) this.named.delete(keyOf(member));
+    for (const bytes of removedBytes) this.named.delete(keyOf("", bytes));
   }
 
   /** The body of /v1/collections/{name}/points; false if it is none. */
@@ -197,6 +207,8 @@ export class Points {
     return best?.thing ?? null;
   }
 }
+
+const keyOf = (member, base64) => (base64 ? `base64 ${base64}` : `text ${member}`);
 
 const clusterRadius = (count) => (count === 1 ? 4 : Math.min(26, 6 + 3.4 * Math.log10(count)));
 

@@ -79,7 +79,8 @@ export class ServerView {
       "uptime_seconds",
       "generation",
       "pid",
-      "readiness",
+      "ready",
+      "reason",
     ]);
     for (const [name, value] of Object.entries(status ?? {})) {
       if (shown.has(name)) continue;

@@ -153,13 +153,17 @@ export class SitesView {
   }
 
   /** A site's state has changed: event `site` of the stream. */
-  change({ pool, site, healthy, state }) {
-    const found = this.sites.find((one) => one.pool === pool && one.site === site);
-    if (found) Object.assign(found, { healthy, state });
-    this.showMarks();
-    this.showList();
-    clearTimeout(this.gather);
-    this.gather = setTimeout(() => this.refresh(), GATHER_MILLISECONDS);
+  change(news) {
+    const found = this.sites.find(({ pool, site }) => pool === news.pool && site === news.site);
+    // The first event of a stream gives what is known already.
+    const isNews = ["healthy", "state", "override"].some((key) => found?.[key] !== news[key]);
+    if (!isNews && !news.removed) return;
+    if (found && !news.removed) Object.assign(found, news);
+    if (this.gather) return;
+    this.gather = setTimeout(() => {
+      this.gather = null;
+      this.refresh();
+    }, GATHER_MILLISECONDS);
   }
 
   async draw() {

@@ -16,6 +16,8 @@ const PAUSES_SECONDS = [1, 2, 4, 8, 15, 30];
 /** The server writes a comment every 15 seconds. */
 const SILENCE_MILLISECONDS = 40_000;
 const POLL_MILLISECONDS = 3_000;
+/** After so many the stream is tried again. */
+const POLLS = 20;
 /** A connection that lasts so long was a good one. */
 const STEADY_MILLISECONDS = 5_000;
 /** A larger event is nothing that the server sends. */
@@ -103,7 +105,8 @@ export class Stream extends EventTarget {
     try {
       response = await send(`v1/stream?${query}`, { signal });
     } catch (error) {
-      if (error.status !== 404 && error.status !== 405) throw error;
+      // No such route, or too many streams: the server is there all the same.
+      if (error.status < 402 || error.status === 403) throw error;
       return this.poll(signal);
     }
     this.up("live");
@@ -129,7 +132,7 @@ export class Stream extends EventTarget {
   }
 
   async poll(signal) {
-    for (;;) {
+    for (let turn = 0; turn < POLLS; turn += 1) {
       await send("healthz", { signal }).catch((error) => {
         // A server that is not well answers, too.
         if (error.status !== 503) throw error;
@@ -139,6 +142,8 @@ export class Stream extends EventTarget {
       if (signal.aborted) return;
       this.dispatchEvent(new Event("poll"));
     }
+    this.isKnown = true;
+    this.reconnect();
   }
 
   up(state) {
