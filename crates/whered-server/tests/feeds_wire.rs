@@ -106,7 +106,9 @@ fn an_upload_is_acknowledged_applied_and_found_in_tables_and_the_collection() {
     assert!(reply.headers.contains(&format!("location: /v1/feeds/sightings/uploads/{id}")));
     let settled = settled(&server, "sightings", &id);
     let expected = json!({ "id": id, "status": "applied", "records": 2, "rejected_records": 1 });
-    assert_eq!(settled, expected);
+    for (key, value) in expected.as_object().unwrap() {
+        assert_eq!(&settled[key], value, "{settled}");
+    }
     let row = get(&server, "/v1/tables/objects/rows/7").json();
     let expected = json!({
         "member": "7", "seen": 2, "level": 4, "name": "vein", "last_seen": 1_700_000_100_000_i64,
@@ -377,7 +379,12 @@ fn resp_pushes_and_reads_tables() {
     let info = client.ask(&["TABLE.INFO", "objects"]);
     assert!(info.contains("*3\r\n$6\r\nmember\r\n$4\r\ntext\r\n$3\r\nkey\r\n"), "{info}");
     assert!(client.ask(&["FEED.INFO", "sightings"]).contains("backlog"));
-    assert!(client.ask(&["INFO", "feeds"]).contains("feed_sightings:backlog_uploads=0"));
+    // The counters come a moment after the status.
+    let until = Instant::now() + Duration::from_secs(20);
+    while !client.ask(&["INFO", "feeds"]).contains("feed_sightings:backlog_uploads=0") {
+        assert!(Instant::now() < until, "the backlog is empty");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     for (words, error) in [
         (&["FEED.PUSH", "none", "x"][..], "-ERR no such feed 'none'\r\n"),
         (&["FEED.PUSH", "sightings", "KEY", "x"], "-ERR syntax error\r\n"),
@@ -435,6 +442,28 @@ fn files_of_the_drop_folder_are_taken_once() {
 }
 
 #[test]
+fn an_upload_says_where_and_why_its_records_were_rejected() {
+    let (server, _) = start("feeds_rejections");
+    let status = |body: &str| {
+        let reply = post(&server, "/v1/feeds/sightings", &[], body.as_bytes());
+        settled(&server, "sightings", reply.json()["id"].as_str().unwrap())
+    };
+    let partly = status(UPLOAD);
+    assert_eq!((&partly["records"], &partly["rejected_records"]), (&json!(2), &json!(1)));
+    let rejections = partly["rejections"].as_array().unwrap();
+    let offset = UPLOAD.find("<sighting object=\"8\"").unwrap();
+    assert_eq!(rejections.len(), 1, "{partly}");
+    assert_eq!(rejections[0]["offset_bytes"], json!(offset));
+    assert_eq!((&rejections[0]["line"], &rejections[0]["column"]), (&json!(4), &json!(1)));
+    assert!(rejections[0]["reason"].as_str().unwrap().contains("longitude"), "{partly}");
+    let none = status("<upload>\n<sighting\n</upload>");
+    assert_eq!((&none["records"], &none["rejections"][0]["line"]), (&json!(0), &json!(2)));
+    let right = UPLOAD.replace("x=\"200\"", "x=\"20\"");
+    assert_eq!(status(&right).get("rejections"), None);
+    server.stop().unwrap();
+}
+
+#[test]
 fn feeds_are_told_in_lists_and_metrics() {
     let (server, _) = start("feeds_told");
     let reply = post(&server, "/v1/feeds/sightings", &[], UPLOAD.as_bytes());
@@ -442,7 +471,16 @@ fn feeds_are_told_in_lists_and_metrics() {
     let feeds = get(&server, "/v1/feeds").json();
     let names: Vec<_> = feeds["feeds"].as_array().unwrap().iter().map(|f| &f["name"]).collect();
     assert_eq!(names.len(), 3);
-    let one = get(&server, "/v1/feeds/sightings").json();
+    // The counters come a moment after the status.
+    let until = Instant::now() + Duration::from_secs(20);
+    let one = loop {
+        let one = get(&server, "/v1/feeds/sightings").json();
+        if one["records"] == 2 && one["rejected_records"] == 1 && one["backlog"]["uploads"] == 0 {
+            break one;
+        }
+        assert!(Instant::now() < until, "the records are counted: {one}");
+        std::thread::sleep(Duration::from_millis(10));
+    };
     assert_eq!((&one["uploads"], &one["records"]), (&json!(1), &json!(2)));
     assert_eq!(one["rejected_records"], json!(1));
     let metrics = get(&server, "/metrics").body;

@@ -69,12 +69,14 @@ pub use budget::{HotOptions, HotStats};
 pub(crate) use entry::{BATCH_KIND, DEFINE_KIND, Head};
 pub use links::LinkStatus;
 pub(crate) use open::Places;
+pub use quarantine::RejectedRecord;
 pub use source::{FeedInput, FeedLimits, FeedSource, SetTarget};
 pub use status::{FeedStats, PushError, Pushed, SpoolTicket, StepError, StepReport, UploadStatus};
 pub use upload::{Encoding, Upload};
 pub use whered_feeds as formats;
 
 use push::Pushes;
+use quarantine::QuarantineFiles;
 use rate::Rate;
 use spooled::Backlog;
 use state::{FeedState, States};
@@ -222,6 +224,8 @@ pub struct Feed {
     spool_fault: Option<String>,
     pushes: Mutex<Pushes>,
     worker: Mutex<Worker>,
+    /// Why records do not count, in files.
+    quarantine: Option<QuarantineFiles>,
     /// What the worker takes, as it was after the last step.
     worker_bytes: AtomicU64,
     holds: AtomicUsize,

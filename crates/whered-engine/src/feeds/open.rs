@@ -171,6 +171,7 @@ fn open_feed(
         targets.push(Target::new(plan, number, has_places, is_merged));
     }
     let reading = BatchReader::new(waiting.reader(position), position, quarantine.is_kept());
+    let quarantine_files = quarantine.files();
     let worker = Worker::new(reading, quarantine, targets);
     Ok(Feed {
         source: source.clone(),
@@ -183,6 +184,7 @@ fn open_feed(
         spool_fault,
         pushes: Mutex::new(pushes),
         worker: Mutex::new(worker),
+        quarantine: quarantine_files,
         worker_bytes: AtomicU64::new(0),
         holds: AtomicUsize::new(0),
         removing: Mutex::default(),

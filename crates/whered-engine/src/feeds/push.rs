@@ -15,6 +15,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use whered_feeds::{Mapping, UploadField};
 use whered_store::{Entry, LOST_KIND, SpoolRefusal, StoreError};
 
 use super::entry::Outcome;
+use super::quarantine::RejectedRecord;
 use super::source::FeedInput;
 use super::spooled::{SpooledUpload, push_fields};
 use super::unpack::{PackedFault, check_packing, unpack_start};
@@ -339,6 +341,15 @@ impl Feed {
                 UploadStatus::Applied { records: *records, rejected_records: *rejected }
             }
         }
+    }
+
+    /// The records of an upload that do not count, the first thousand of them; `None` where
+    /// nothing is kept on a disk. Reads a file of up to some megabytes.
+    ///
+    /// # Errors
+    /// Whatever the system reports of the quarantine file.
+    pub fn rejected_records(&self, id: u64) -> io::Result<Option<Vec<RejectedRecord>>> {
+        self.quarantine.as_ref().map(|files| files.of_upload(id)).transpose()
     }
 
     /// The position after the newest upload of a source, applied or spooled.

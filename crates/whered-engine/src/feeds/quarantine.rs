@@ -13,7 +13,8 @@
 //! Cost: one write a batch that refuses something.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -78,6 +79,71 @@ impl Rejections {
     }
 }
 
+/// A record of an upload that does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectedRecord {
+    /// Where it begins in the upload, unpacked.
+    pub offset_bytes: u64,
+    /// The same place in text, both from 1.
+    pub location: Option<Location>,
+    /// Why: one line.
+    pub reason: String,
+}
+
+/// The files of a feed, to be read while they are written.
+#[derive(Clone, Debug)]
+pub(super) struct QuarantineFiles {
+    path: PathBuf,
+    old: PathBuf,
+}
+
+impl QuarantineFiles {
+    /// The refused records of an upload, at most [`LINES_MAX`] of them.
+    ///
+    /// # Errors
+    /// Whatever the system reports.
+    pub(super) fn of_upload(&self, upload: u64) -> io::Result<Vec<RejectedRecord>> {
+        // In this order: a file that becomes the old one meanwhile is then met twice, never missed.
+        let (new, old) = (open_if_there(&self.path)?, open_if_there(&self.old)?);
+        let identity = |file: &File| file.metadata().map(|found| (found.dev(), found.ino()));
+        let is_same = match (&new, &old) {
+            (Some(new), Some(old)) => identity(new)? == identity(old)?,
+            _ => false,
+        };
+        let (mut found, start) = (Vec::new(), format!("{{\"upload\":{upload},"));
+        for file in old.filter(|_| !is_same).into_iter().chain(new) {
+            let mut reader = BufReader::new(file.take(4 * FILE_BYTES_MAX));
+            let mut line = Vec::new();
+            while found.len() < LINES_MAX as usize && reader.read_until(b'\n', &mut line)? > 0 {
+                if line.starts_with(start.as_bytes()) {
+                    found.extend(record_of(&line));
+                }
+                line.clear();
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn open_if_there(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// A line as it was written; one that is half written yet is none.
+fn record_of(line: &[u8]) -> Option<RejectedRecord> {
+    let line: Value = serde_json::from_slice(line).ok()?;
+    let number = |key: &str| line.get(key)?.as_u64();
+    let location = number("line").zip(number("column"));
+    Some(RejectedRecord {
+        offset_bytes: number("offset_bytes")?,
+        location: location.map(|(line, column)| Location { line, column }),
+        reason: line.get("reason")?.as_str()?.to_owned(),
+    })
+}
+
 /// See the file's header.
 #[derive(Debug)]
 pub(super) struct Quarantine {
@@ -94,6 +160,12 @@ impl Quarantine {
         let old = directory.map(|directory| directory.join(format!("{feed}.old.ndjson")));
         let old = old.unwrap_or_default();
         Quarantine { path, old, is_written: false }
+    }
+
+    /// Its files, for readers.
+    pub(super) fn files(&self) -> Option<QuarantineFiles> {
+        let old = self.old.clone();
+        self.path.clone().map(|path| QuarantineFiles { path, old })
     }
 
     /// Whether there is a file.
@@ -206,6 +278,51 @@ mod tests {
         file.write_all(b"{\"upload\":1,\"off").unwrap();
         quarantine.cut_after(2).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), kept);
+        fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn the_records_of_an_upload_are_read_from_both_files() {
+        let directory =
+            std::env::temp_dir().join(format!("whered-quarantine-read-{}", std::process::id()));
+        let mut quarantine = Quarantine::new(Some(&directory), "feed");
+        let files = quarantine.files().unwrap();
+        assert_eq!(files.of_upload(1).unwrap(), []);
+        let mut write = |upload, offset_bytes, location| {
+            let mut refused = Rejections::new(true);
+            refused.begin(upload);
+            refused.add(offset_bytes, || location, "a \"reason\"");
+            quarantine.write(&refused).unwrap();
+        };
+        write(1, 7, Some(Location { line: 2, column: 3 }));
+        write(12, 8, None);
+        let [path, old] = ["feed.ndjson", "feed.old.ndjson"].map(|name| directory.join(name));
+        fs::rename(&path, &old).unwrap();
+        write(12, 9, None);
+        let record = |offset_bytes, location| RejectedRecord {
+            offset_bytes,
+            location,
+            reason: "a \"reason\"".to_owned(),
+        };
+        let of_first = [record(7, Some(Location { line: 2, column: 3 }))];
+        assert_eq!(files.of_upload(1).unwrap(), of_first);
+        assert_eq!(files.of_upload(12).unwrap(), [record(8, None), record(9, None)]);
+        assert_eq!(files.of_upload(2).unwrap(), []);
+        // A renaming between the two openings shows the same file twice.
+        fs::remove_file(&old).unwrap();
+        fs::hard_link(&path, &old).unwrap();
+        assert_eq!(files.of_upload(12).unwrap(), [record(9, None)]);
+        // Cut or changed anywhere, the file has fewer records or the same.
+        let whole = fs::read(&path).unwrap();
+        fs::remove_file(&old).unwrap();
+        for end in 0..whole.len() {
+            fs::write(&path, &whole[..end]).unwrap();
+            assert!(files.of_upload(12).unwrap().len() <= 1);
+            let mut changed = whole.clone();
+            changed[end] ^= 0x80;
+            fs::write(&path, &changed).unwrap();
+            assert!(files.of_upload(12).unwrap().len() <= 1);
+        }
         fs::remove_dir_all(&directory).unwrap();
     }
 

@@ -33,7 +33,9 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 use whered_engine::feeds::formats::{UploadField, UploadFields};
-use whered_engine::feeds::{Encoding, Feed, PushError, Pushed, Upload, UploadStatus};
+use whered_engine::feeds::{
+    Encoding, Feed, PushError, Pushed, RejectedRecord, Upload, UploadStatus,
+};
 use whered_engine::{Durability, Engine};
 
 use super::body::{self, BodyAccount};
@@ -397,7 +399,7 @@ fn status_name(status: &UploadStatus) -> &'static str {
     }
 }
 
-/// The status of an upload.
+/// The status of an upload, and why it or records of it do not count.
 #[utoipa::path(
     get,
     path = "/v1/feeds/{feed}/uploads/{id}",
@@ -423,13 +425,18 @@ pub(crate) async fn upload(
     })?;
     let status = target.feed.status(number);
     let mut body = json!({ "id": id, "status": status_name(&status) });
+    let mut has_rejected = false;
     match status {
         UploadStatus::Spooled => {}
         UploadStatus::Applied { records, rejected_records } => {
             body["records"] = records.into();
             body["rejected_records"] = rejected_records.into();
+            has_rejected = rejected_records > 0;
         }
-        UploadStatus::Rejected { reason } => body["reason"] = reason.into(),
+        UploadStatus::Rejected { reason } => {
+            body["reason"] = reason.into();
+            has_rejected = true;
+        }
         UploadStatus::Unknown => {
             let message = format!("no upload '{id}' is known; old ones are forgotten");
             return Err(HttpError::not_found("id", message));
@@ -438,7 +445,26 @@ pub(crate) async fn upload(
             return Err(HttpError::new(ErrorCode::Unavailable, None, reason));
         }
     }
+    if has_rejected {
+        let feed = Arc::clone(&target.feed);
+        let read = state.search(move || feed.rejected_records(number)).await?;
+        let read = read.map_err(|error| {
+            let message = format!("the quarantine file of the feed cannot be read: {error}");
+            HttpError::new(ErrorCode::Internal, None, message)
+        })?;
+        body["rejections"] =
+            read.map_or(Value::Null, |records| records.iter().map(rejection).collect());
+    }
     Ok(json_response(body.to_string().into_bytes()))
+}
+
+fn rejection(record: &RejectedRecord) -> Value {
+    json!({
+        "offset_bytes": record.offset_bytes,
+        "line": record.location.map(|location| location.line),
+        "column": record.location.map(|location| location.column),
+        "reason": record.reason,
+    })
 }
 
 /// The state of all feeds.
