@@ -84,7 +84,7 @@ impl Rejections {
 pub struct RejectedRecord {
     /// Where it begins in the upload, unpacked.
     pub offset_bytes: u64,
-    /// The same place in text, both from 1.
+    /// That place in text.
     pub location: Option<Location>,
     /// Why: one line.
     pub reason: String,

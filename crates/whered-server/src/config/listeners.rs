@@ -12,7 +12,7 @@ use super::error::ConfigError;
 use super::section::{Keys, Section, defined, resolve_path, set};
 use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
 use crate::dns::{DnsOptions, QueryLogOptions};
-use crate::http::HttpOptions;
+use crate::http::{EVERY_ORIGIN, HttpOptions};
 use crate::listen::ProcessUser;
 
 const HTTP: Keys = Keys {
@@ -78,12 +78,30 @@ pub(super) fn read_http(top: &Section<'_>, config: &mut HttpOptions) -> Result<(
     let guard_missing = config.token.is_none().then_some("token");
     config.listen = read_listen(&section, &config.listen, guard_missing)?;
     config.hosts = read_trusted(&section, "hosts", crate::http::is_host, HOSTS_EXAMPLE)?;
-    config.origins = read_trusted(&section, "origins", crate::http::is_origin, ORIGINS_EXAMPLE)?;
+    config.origins = read_origins(&section, config.token.is_some())?;
     set(&mut config.max_connections, section.integer("max_connections", CONNECTIONS)?);
     if let Some(console) = section.flag("console")? {
         config.console = console;
     }
     Ok(())
+}
+
+/// Origins of web pages, or `*` alone; not beside a token, which a page of any origin could use.
+fn read_origins(section: &Section<'_>, has_token: bool) -> Result<Vec<String>, ConfigError> {
+    let is_valid = |text: &str| crate::http::is_origin(text) || text == EVERY_ORIGIN;
+    let origins = read_trusted(section, "origins", is_valid, ORIGINS_EXAMPLE)?;
+    let Some(strings) = section.strings("origins", ORIGINS_EXAMPLE)? else { return Ok(origins) };
+    if let Some(every) = strings.value.iter().find(|text| text.value == EVERY_ORIGIN) {
+        let found = match (has_token, origins.len()) {
+            (true, _) => "holds '*' beside a 'token'",
+            (false, 1) => return Ok(origins),
+            (false, _) => "holds '*' and more",
+        };
+        let allowed =
+            "origins such as \"https://maps.example.com\", or \"*\" alone without a token";
+        return Err(section.refuse(&every.span, "origins", found, allowed));
+    }
+    Ok(origins)
 }
 
 /// Names that HTTP requests without a token may carry.

@@ -16,6 +16,7 @@
 
 mod body;
 mod console;
+mod cors;
 mod counters;
 mod databases;
 mod error;
@@ -51,6 +52,9 @@ use axum::response::{IntoResponse, Response};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, Predicate, SizeAbove};
 use whered_engine::{Engine, use_short_time_slices};
 
 pub(crate) use self::counters::HttpCounters;
@@ -63,7 +67,7 @@ use self::state::HttpState;
 pub(crate) use self::state::{MetricsFormat, RenderMetrics};
 use self::token::has_token;
 use self::trust::TrustPolicy;
-pub(crate) use self::trust::{is_host, is_origin};
+pub(crate) use self::trust::{EVERY_ORIGIN, is_host, is_origin};
 use crate::feeds::FeedConfig;
 use crate::listen::{self as sockets, Kind, Sockets};
 use crate::runtime::RuntimeThread;
@@ -71,6 +75,8 @@ use crate::runtime::RuntimeThread;
 /// Searches at the same time; more wait.
 const SEARCHES: usize = 4;
 const URI_BYTES_MAX: usize = 8 * 1024;
+/// Packing a smaller answer saves no packet.
+const COMPRESSED_BYTES_MIN: u64 = 1024;
 const REQUEST_TIME: Duration = Duration::from_secs(20);
 
 /// How long connections may take to finish when the listener stops.
@@ -156,7 +162,12 @@ async fn serve(
 }
 
 fn router(state: Arc<HttpState>) -> Router {
+    // Small answers, events and images go out as they are.
+    let compression = CompressionLayer::new()
+        .quality(CompressionLevel::Fastest)
+        .compress_when(SizeAbove::new(COMPRESSED_BYTES_MIN).and(DefaultPredicate::new()));
     routes::router()
+        .layer(compression)
         .layer(middleware::from_fn_with_state(Arc::clone(&state), guard))
         .layer(middleware::from_fn(work))
         .with_state(state)
@@ -173,15 +184,20 @@ async fn guard(State(state): State<Arc<HttpState>>, mut request: Request, next: 
         names::rename_parameters(&mut request, parameters);
     }
     let old_names = request.extensions().get::<OldNames>().cloned();
+    let page_access = state.trusted.page_access(request.headers());
     let mut response = if too_long {
         let message = format!("path and query are longer than {URI_BYTES_MAX} bytes");
         HttpError::new(ErrorCode::UriTooLong, None, message).into_response()
-    } else if let Err(refusal) = trust::check_form(&request).and_then(|()| admit(&state, &request))
+    } else if let Err(refusal) =
+        trust::check_form(&request).and_then(|()| admit(&state, route, &request))
     {
         if is_upload(route, &request) {
             body::drain(&mut request.into_body()).await;
         }
         refusal.into_response()
+    } else if let Some(page_access) = page_access.as_ref().filter(|_| cors::is_preflight(&request))
+    {
+        page_access.preflight(request.headers())
     } else if is_upload(route, &request) {
         // It takes as long as its body, which the connection's clock and its own route look after.
         next.run(request).await
@@ -194,6 +210,9 @@ async fn guard(State(state): State<Arc<HttpState>>, mut request: Request, next: 
             }
         }
     };
+    if let Some(page_access) = page_access {
+        page_access.tell(response.headers_mut());
+    }
     let in_body = response.extensions_mut().remove::<OldNames>();
     for old in [old_names, in_body].into_iter().flatten() {
         old.tell(response.headers_mut());
@@ -217,7 +236,7 @@ fn is_upload(route: &str, request: &Request) -> bool {
 /// Asks for the token: that of the listener, or for some paths that of a feed. Without one the
 /// request must not come from a foreign web page, except that where a token is set, `/healthz` and
 /// `/readyz` are open to everybody.
-fn admit(state: &HttpState, request: &Request) -> Result<(), HttpError> {
+fn admit(state: &HttpState, route: &str, request: &Request) -> Result<(), HttpError> {
     let (path, headers) = (request.uri().path(), request.headers());
     let connection = request.extensions().get::<ConnectInfo<Connection>>();
     let local = connection.and_then(|ConnectInfo(connection)| connection.local);
@@ -232,11 +251,15 @@ fn admit(state: &HttpState, request: &Request) -> Result<(), HttpError> {
     let access = state.uploads.access(request.method(), path, headers);
     let has_token = state.token.as_ref().is_some_and(|token| has_token(token, headers));
     let is_probe = state.token.is_some() && matches!(path, "/healthz" | "/readyz");
-    if access == Access::Open || has_token || is_probe {
+    // A browser sends no token with a preflight request, and the answer has no data.
+    let is_preflight = state.token.is_some()
+        && cors::is_preflight(request)
+        && state.trusted.page_access(headers).is_some();
+    if access == Access::Open || has_token || is_probe || is_preflight {
         return Ok(());
     }
     if state.token.is_none() {
-        state.trusted.check(request, local)?;
+        state.trusted.check(request, local, is_upload(route, request))?;
         if access == Access::AsElsewhere {
             return Ok(());
         }

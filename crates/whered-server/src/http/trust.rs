@@ -20,6 +20,7 @@ use axum::extract::Request;
 use axum::http::uri::Authority as Target;
 use axum::http::{HeaderMap, HeaderName, Version, header};
 
+use super::cors::PageAccess;
 use super::error::{ErrorCode, HttpError};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -29,7 +30,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(super) struct TrustPolicy {
     /// Names and addresses without ports.
     pub(super) hosts: Vec<String>,
-    /// Such as `https://maps.example.com`.
+    /// Such as `https://maps.example.com`; `*` alone is every origin, for all but uploads.
     pub(super) origins: Vec<String>,
 }
 
@@ -108,15 +109,20 @@ fn origin(text: &str) -> Option<(&str, Authority<'_>)> {
 pub(crate) fn is_host(text: &str) -> bool {
     let authority = Authority::parse(text);
     !text.ends_with(':')
+        && !text.contains('*')
         && authority.is_some_and(|found| found.port.is_none() && found.host != Host::Name(""))
 }
 
 /// Whether a text can stand in `origins`.
 pub(crate) fn is_origin(text: &str) -> bool {
+    // A pattern would match nothing: a host's name has no star.
     origin(text).is_some_and(|(scheme, found)| {
-        ["http", "https"].contains(&scheme) && found.host != Host::Name("")
+        ["http", "https"].contains(&scheme) && found.host != Host::Name("") && !text.contains('*')
     })
 }
+
+/// What stands in `origins` for every origin.
+pub(crate) const EVERY_ORIGIN: &str = "*";
 
 /// Checks what every request must have.
 ///
@@ -161,6 +167,7 @@ impl TrustPolicy {
         &self,
         request: &Request,
         local: Option<SocketAddr>,
+        is_upload: bool,
     ) -> Result<(), HttpError> {
         self.check_host(request, local)?;
         let local = canonical(local);
@@ -170,7 +177,7 @@ impl TrustPolicy {
         let mut is_listed = false;
         for value in headers.get_all(header::ORIGIN) {
             let found = value.to_str().unwrap_or("?");
-            is_listed = self.lists_origin(found);
+            is_listed = self.lists_origin(found) || (self.is_public() && !is_upload);
             if !is_listed && !is_own_origin(found, asked, local) {
                 return Err(refused(
                     "Origin",
@@ -202,6 +209,20 @@ impl TrustPolicy {
             }
         }
         Ok(())
+    }
+
+    /// To which pages the answer may be shown: none that has not said where it is from.
+    pub(super) fn page_access(&self, headers: &HeaderMap) -> Option<PageAccess> {
+        let origin = headers.get(header::ORIGIN)?;
+        if self.is_public() {
+            return Some(PageAccess::Public);
+        }
+        let is_listed = origin.to_str().is_ok_and(|origin| self.lists_origin(origin));
+        is_listed.then(|| PageAccess::Listed(origin.clone()))
+    }
+
+    fn is_public(&self) -> bool {
+        self.origins.iter().any(|origin| origin == EVERY_ORIGIN)
     }
 
     fn is_own_host(&self, host: Host<'_>, local: Option<SocketAddr>) -> bool {
