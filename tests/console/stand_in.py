@@ -96,7 +96,7 @@ class World:
         self.began = time.time()
         self.rates = random.Random(7)
         chance = random.Random(1)
-        self.clients = [self.around(chance, 4.0) for _ in range(6000)]
+        self.clients = [self.around(chance, 4.0) for _ in range(6000)] + TOWNS
         sizes = {"vans": points, "cafes": 800, "taxis" + self.tail: 12}
         self.members = {
             name: [(f"{name}-{at}{self.tail}", *self.around(chance, 3.0)) for at in range(size)]
@@ -339,7 +339,7 @@ class Handler(BaseHTTPRequestHandler):
             case ["v1", "stream"]:
                 self.stream()
             case ["v1", "pools", pool, "catchment"]:
-                self.reply_json(self.catchment(pool))
+                self.reply_json(self.catchment(pool, float(query["cell_degrees"])))
             case ["v1", "pools", pool, "choose"]:
                 place = float(query["longitude"]), float(query["latitude"])
                 question = {"longitude": place[0], "latitude": place[1]}
@@ -406,7 +406,7 @@ class Handler(BaseHTTPRequestHandler):
         answer["pools"] = [world.explain(pool, place, question) for pool in pools]
         return answer
 
-    def catchment(self, pool):
+    def catchment(self, pool, side):
         own = [site for site in self.world.sites() if site["pool"] == pool]
         up = [(at, site) for at, site in enumerate(own) if site["healthy"]]
         cells = {}
@@ -416,7 +416,7 @@ class Handler(BaseHTTPRequestHandler):
                 key=lambda one: (one[1]["longitude"] - x) ** 2 + (one[1]["latitude"] - y) ** 2,
                 default=(None,),
             )
-            key = (math.floor(x), math.floor(y), near[0])
+            key = (math.floor(x / side) * side, math.floor(y / side) * side, near[0])
             old = cells.get(key, (0, 0))
             cells[key] = (old[0] + 256 * (1 + int(abs(x * 997) % 400)), old[1] + 1)
         return {

@@ -110,6 +110,19 @@ def test_catchment_areas_are_redrawn_within_a_second_when_a_site_goes_down(backe
     wait_until(page, "document.querySelectorAll('#view-sites tr.down').length === 0")
 
 
+def test_closer_to_the_ground_cells_are_smaller(backend, pages):
+    page = pages.open(backend.url)
+    open_view(page, "sites")
+    page.wait_for_selector("#view-sites[data-generation]")
+    wait_until(page, "whered.catchment.degrees >= 1")
+    page.evaluate("whered.map.goTo([8.68, 50.11], 60, false)")
+    wait_until(page, "whered.catchment.degrees === 0.25")
+    cell = "whered.catchment.at([8.68, 50.11])?.parts[0].site"
+    assert page.evaluate(f"whered.catchment.sites[{cell}]") == "fra"
+    page.evaluate("whered.map.showAll(false)")
+    wait_until(page, "whered.catchment.degrees >= 1")
+
+
 def draw(page, name, *places):
     open_view(page, "points")
     page.wait_for_selector("#view-points[data-kind]")

@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 
+import redis
 import requests
 from conftest import BINARY
 from fixtures import backend, chromium, pages, stand_in, wait_until  # noqa: F401
@@ -332,3 +333,23 @@ def test_a_hundred_thousand_members_that_move_in_the_program_are_measured(serve,
         mover.join(timeout=30)
     assert shown > 0
     print(f"\n100,000 members, each moved {moved:.1f} times/s: shown anew {shown:.1f} times/s")
+
+
+def test_the_program_gives_names_with_markup_that_stay_text(serve, pages):
+    server = serve("--demo", "--data-dir", "data")
+    with redis.Redis(port=server.resp) as client:
+        client.execute_command("GEOADD", SCRIPT, 8.0, 50.0, SCRIPT, 9.0, 50.0, b"caf\xe9\x1b[31m")
+        client.execute_command("CIDR.ADD", SCRIPT, "VALUE", SCRIPT, "192.0.2.0/24")
+    page = pages.open(server.url)
+    look_up(page)
+    assert page.inner_text("#view-lookup").count(SCRIPT) == 2, "a set and its value"
+    page.click("#tab-points")
+    page.wait_for_selector("#view-points[data-kind]")
+    page.select_option("#collection", value=SCRIPT)
+    page.wait_for_selector("#view-points[data-total='2']")
+    box = page.locator("#map").bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("#nearest li")
+    text = page.inner_text("#nearest")
+    assert SCRIPT in text and "caf\ufffd\\u{1b}[31m" in text
+    assert page.title() == "whered" and page.locator("img").count() == 1

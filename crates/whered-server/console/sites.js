@@ -7,12 +7,15 @@ import { count, percent, place, short } from "./format.js";
 import { chosenSites, poolReasons } from "./reasons.js";
 import { categoryColor } from "./theme.js";
 
-const CELL_DEGREES = 1;
+/** Sides of cells: where few have clients, far away, and close to. */
+const CELL_DEGREES = { sparse: 3, far: 1, near: 0.25 };
+const SPARSE_CELLS = 300;
+const NEAR_ZOOM = 5;
 /** Changes within so many milliseconds are drawn as one. */
 const GATHER_MILLISECONDS = 40;
 const EXAMPLE = `[[pool]]
 name = "www"
-owners = ["www.example.com"]
+owners = []                     # names of a [[zone]]
 
 [[pool.site]]
 name = "fra"
@@ -43,12 +46,10 @@ export class SitesView {
       element("label", null, "Clients of", this.databaseSelect),
     );
     fill(root, this.controls, this.list, this.note, this.answer);
-    this.loadArea = latest((signal, pool, database) =>
-      read(`v1/pools/${path(pool)}/catchment`, {
-        query: { database, cell_degrees: CELL_DEGREES },
-        signal,
-      }),
-    );
+    this.loadArea = latest((signal) => this.readArea(signal));
+    map.addEventListener("view", () => {
+      if (this.isShown && this.isNear !== undefined && this.isNear !== this.seesNear()) this.draw();
+    });
     this.ask = latest((signal, pool, [longitude, latitude]) =>
       read(`v1/pools/${path(pool)}/choose`, {
         query: { longitude: longitude.toFixed(5), latitude: latitude.toFixed(5), explain: 1 },
@@ -166,6 +167,23 @@ export class SitesView {
     }, GATHER_MILLISECONDS);
   }
 
+  seesNear() {
+    return this.map.zoomLevel() >= NEAR_ZOOM;
+  }
+
+  /** The catchment in cells that are seen: small ones when the map is near. */
+  async readArea(signal) {
+    const target = `v1/pools/${path(this.pool)}/catchment`;
+    const ask = async (degrees) => {
+      const query = { database: this.databaseSelect.value, cell_degrees: degrees };
+      return { answer: await read(target, { query, signal }), degrees };
+    };
+    this.isNear = this.seesNear();
+    const found = await ask(this.isNear ? CELL_DEGREES.near : CELL_DEGREES.far);
+    const isSparse = !this.isNear && found.answer.cells.length < SPARSE_CELLS;
+    return isSparse ? ask(CELL_DEGREES.sparse) : found;
+  }
+
   async draw() {
     if (!this.isShown || !this.pool) return;
     if (this.databases.length === 0) {
@@ -174,12 +192,13 @@ export class SitesView {
     }
     const began = performance.now();
     try {
-      const answer = await this.loadArea(this.pool, this.databaseSelect.value);
-      if (!answer || !this.isShown) return;
-      this.catchment.set(answer, CELL_DEGREES);
+      const found = await this.loadArea();
+      if (!found || !this.isShown) return;
+      const { answer, degrees } = found;
+      this.catchment.set(answer, degrees);
       this.map.invalidate("base");
       this.note.textContent =
-        `Catchment of ${count(answer.cells.length)} cells of ${CELL_DEGREES}° in ` +
+        `Catchment of ${count(answer.cells.length)} cells of ${degrees}° in ` +
         `${Math.round(performance.now() - began)} ms, generation ${answer.generation}. ` +
         "Click on the map: which site, and why?";
       this.root.dataset.generation = answer.generation;
