@@ -183,6 +183,9 @@ impl<'q> FastQuery<'q> {
             return None;
         }
         let zone = zones.zone_at(located.zone);
+        if self.dnssec_ok && zone.signed().is_some() {
+            return None;
+        }
         let origin_length = zone.lower_origin().len();
         if let Some(cut) = node.cut() {
             let cut = zone.node(cut);

@@ -50,6 +50,15 @@ pub(crate) struct Names {
     pub(crate) owner_length: usize,
 }
 
+/// The owner of a record that is written on its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Owner<'a> {
+    /// The name that stands there.
+    At(usize),
+    /// These labels, and the origin that stands there.
+    Named { labels: &'a [u8], origin: usize },
+}
+
 /// The fields of OPT other than the response code.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Options<'a> {
@@ -163,10 +172,48 @@ impl<'r, 'q> Reply<'r, 'q> {
 
     /// Appends an rrset to the additional section if there is room for it: it is not missed
     /// otherwise.
-    pub(crate) fn put_if_room(&mut self, rrset: &Rrset<'_>, names: Names) {
-        if self.at + rrset.wire.len() <= self.size_max {
-            self.put(Section::Additional, rrset, names);
+    pub(crate) fn put_if_room(&mut self, rrset: &Rrset<'_>, names: Names) -> bool {
+        let fits = self.has_room(rrset.wire.len());
+        fits && self.put(Section::Additional, rrset, names).is_some()
+    }
+
+    /// Whether so many bytes more fit.
+    pub(crate) fn has_room(&self, size: usize) -> bool {
+        self.at + size <= self.size_max
+    }
+
+    /// Appends one record of class IN. Gives where its owner begins; none when it did not fit, now
+    /// or before.
+    pub(crate) fn put_data(
+        &mut self,
+        section: Section,
+        record_type: RecordType,
+        ttl_seconds: u32,
+        owner: Owner<'_>,
+        data: &[u8],
+    ) -> Option<usize> {
+        let start = self.at;
+        let (labels, target): (&[u8], usize) = match owner {
+            Owner::At(place) => (&[], place),
+            Owner::Named { labels, origin } => (labels, origin),
+        };
+        let size = labels.len() + RECORD_HEAD_SIZE + data.len();
+        let is_far = target > POINTER_OFFSET_MAX || start > POINTER_OFFSET_MAX;
+        if self.truncated || is_far || start + size > self.size_max {
+            self.truncated = true;
+            return None;
         }
+        self.append(labels);
+        self.append(&pointer(target));
+        self.append(&record_type.0.to_be_bytes());
+        self.append(&[0, 1]);
+        self.append(&ttl_seconds.to_be_bytes());
+        self.append(&(data.len() as u16).to_be_bytes());
+        self.append(data);
+        if let Some(count) = self.counts.get_mut(section as usize) {
+            *count += 1;
+        }
+        Some(start)
     }
 
     /// Appends one record to the answer section whose data are written as they are.

@@ -223,7 +223,7 @@ const SIGNED: &str = "@ DNSKEY 257 3 13 AAAA\n@ CDS 1 13 2 0a0b\n@ CDNSKEY 257 3
     deep.2t7b4g4vsa5smi47k61mv5bv1a22bojr RRSIG NSEC3 13 3 60 20300101000000 20200101000000 1 @ AAAA\n";
 
 #[test]
-fn a_signed_zone_is_refused_with_the_line_that_says_so_and_the_way_out() {
+fn a_signed_zone_is_refused_where_that_is_asked_for_with_its_line_and_the_way_out() {
     let cases = [
         ("a A 192.0.2.1\n@ DNSKEY 257 3 13 AAAA\n", 2, 3, "DNSKEY"),
         ("@ RRSIG SOA 13 2 60 20300101000000 20200101000000 1 @ AAAA\n", 1, 3, "RRSIG"),
@@ -241,19 +241,30 @@ fn a_signed_zone_is_refused_with_the_line_that_says_so_and_the_way_out() {
         ("@ CDNSKEY 257 3 13 AAAA\n", 1, 3, "CDNSKEY"),
         ("$GENERATE 1-2 a$ RRSIG A\n", 1, 18, "RRSIG"),
     ];
+    let refused = |text: &str, files: &[(&str, &str)]| {
+        let mut include = |path: &str| {
+            let file = files.iter().find(|(name, _)| *name == path);
+            file.map(|(_, text)| text.as_bytes().to_vec()).ok_or_else(|| "not found".to_owned())
+        };
+        let text = format!("{HEAD}{text}");
+        let origin = name("example.com");
+        Zone::from_any_master_file(&origin, text.as_bytes(), Dnssec::Refuse, &mut include)
+    };
     for (text, line, column, found) in cases {
-        let (found_line, found_column, message) = place(text);
+        let error = refused(text, &[]).expect_err(text);
+        let (found_line, found_column, message) =
+            (error.line() - 3, error.column(), error.to_string());
         assert_eq!((found_line, found_column), (line, column), "{text}: {message}");
         let begun = format!("found {found} in a zone that would be served without signatures");
         assert!(message.contains(&begun), "{message}");
         assert!(message.contains("unsigned = \"strip\""), "{message}");
     }
-    let error = read("$INCLUDE keys\n", &[("keys", "@ 60 DNSKEY 257 3 13 AAAA\n")]).unwrap_err();
+    let keys = [("keys", "@ 60 DNSKEY 257 3 13 AAAA\n")];
+    let error = refused("$INCLUDE keys\n", &keys).unwrap_err();
     assert_eq!((error.file(), error.line()), (Some("keys"), 1));
     // What is in unsigned zones, too.
-    let text =
-        format!("{HEAD}sub NS ns.example.net.\nsub DS 1 13 2 0a0b\nk TYPE25 \\# 4 01000301\n");
-    assert_eq!(read(&text, &[]).unwrap().left_out_count(), 0);
+    let text = "sub NS ns.example.net.\nsub DS 1 13 2 0a0b\nk TYPE25 \\# 4 01000301\n";
+    assert_eq!(refused(text, &[]).unwrap().left_out_count(), 0);
 }
 
 #[test]

@@ -132,6 +132,7 @@ impl<'a> Resolver<'a, '_> {
             ..spot
         };
         self.reply.put(Section::Answer, &rrset, owner_spot.names(node, origin_length));
+        self.sign(Section::Answer, located.zone, node, RecordType::DNAME, owner_spot.name);
         let mut target = Target { wire: [0; NAME_SIZE_MAX], length: 0, at: 0, from: None };
         let prefix = name.as_wire().get(..prefix_length).unwrap_or_default();
         if prefix.len() + rrset.first_data().len() > NAME_SIZE_MAX {

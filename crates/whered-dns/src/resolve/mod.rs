@@ -13,7 +13,8 @@
 //!       └ nothing ─► NODATA or NXDOMAIN with the SOA                     ┘
 //! ```
 //!
-//! Choices made here: ANY is answered by one HINFO (RFC 8482, 4.2), or by the CNAME; transfers are
+//! Choices made here: ANY is answered by one HINFO (RFC 8482, 4.2), in a signed zone by one rrset, or
+//! by the CNAME; transfers are
 //! REFUSED (AXFR, which datagrams do not have, is NOTIMP there); of the classes, IN is served, for
 //! ANY too, and CHAOS for the server's own names, the rest is REFUSED; an alias chain is followed
 //! inside the served zones for [`CHAIN_LENGTH_MAX`] links and ends where it meets a name again; the
@@ -27,12 +28,14 @@
 #![deny(clippy::indexing_slicing)]
 
 mod aliases;
+mod proofs;
 mod sources;
 
 use std::cell::Cell;
 use std::sync::LazyLock;
 
 use self::aliases::Target;
+use self::proofs::{Expanded, Proven};
 use crate::answer::{Choice, Client, Context, Transport};
 use crate::code::{Rcode, RecordType};
 use crate::lower::LowerName;
@@ -66,6 +69,9 @@ pub(crate) struct Resolver<'a, 'q> {
     pub(crate) scope_length_bits: u8,
     /// The pool wants no reply.
     pub(crate) is_dropped: bool,
+    /// Wildcards that stood in for names of signed zones, still to be proven.
+    expanded: Vec<Expanded>,
+    proven: Proven,
 }
 
 /// Where a name and its zone's origin stand in the reply.
@@ -114,6 +120,8 @@ impl<'a, 'q> Resolver<'a, 'q> {
             zone: None,
             scope_length_bits: 0,
             is_dropped: false,
+            expanded: Vec::new(),
+            proven: Proven::default(),
         }
     }
 
@@ -129,11 +137,13 @@ impl<'a, 'q> Resolver<'a, 'q> {
             return rcode;
         }
         let question_type = question.record_type;
-        match self.first_step(name, question_type) {
+        let rcode = match self.first_step(name, question_type) {
             Step::Done(rcode) => rcode,
             Step::Referred => Rcode::NOERROR,
             Step::Follow(target) => self.follow(name, target, question_type, target_name),
-        }
+        };
+        self.prove_expansions();
+        rcode
     }
 
     #[inline(always)]
@@ -221,12 +231,16 @@ impl<'a, 'q> Resolver<'a, 'q> {
             return Step::Done(rcode);
         }
         if located.is_exact {
-            return self.node(located.zone, &located.place, spot, question_type);
+            return self.node(located, name, &located.place, spot, question_type);
         }
         match self.zones.wildcard(name, located) {
-            Some(place) => self.node(located.zone, &place, spot, question_type),
+            Some(place) => {
+                self.note_expansion(located, name, spot);
+                self.node(located, name, &place, spot, question_type)
+            }
             None => {
                 self.deny(located.zone, spot);
+                self.prove_no_name(located, name, spot);
                 Step::Done(Rcode::NXDOMAIN)
             }
         }
@@ -236,11 +250,13 @@ impl<'a, 'q> Resolver<'a, 'q> {
     #[inline]
     fn node(
         &mut self,
-        zone: u32,
+        located: &ZoneLocation<'a>,
+        name: &LowerName,
         place: &Place<'a>,
         spot: Spot,
         question_type: RecordType,
     ) -> Step {
+        let zone = located.zone;
         if let Some(pool) = place.pool
             && self.zones.pool_answers(pool, question_type)
         {
@@ -250,6 +266,8 @@ impl<'a, 'q> Resolver<'a, 'q> {
             let origin_length = self.origin_length(zone);
             if let Some(rrset) = node.rrset(question_type) {
                 let put = self.reply.put(Section::Answer, &rrset, spot.names(node, origin_length));
+                self.sign(Section::Answer, zone, node, question_type, spot.name);
+                self.prove_expansions();
                 if question_type == RecordType::NS {
                     self.add_addresses(zone, node, put, spot);
                 }
@@ -257,16 +275,35 @@ impl<'a, 'q> Resolver<'a, 'q> {
             }
             if let Some(rrset) = node.rrset(RecordType::CNAME) {
                 let names = spot.names(node, origin_length);
-                return self.alias(&rrset, names, zone, spot, question_type);
+                let step = self.alias(&rrset, names, zone, spot, question_type);
+                self.sign(Section::Answer, zone, node, RecordType::CNAME, spot.name);
+                return step;
             }
         }
         let has_data = place.pool.is_some() || place.node.is_some_and(|node| node.has(HAS_DATA));
         if question_type == RecordType::ANY && has_data {
-            self.put_answer(&ANY_ANSWER.get(), spot);
+            match place.node.filter(|_| self.zones.zone_at(zone).signed().is_some()) {
+                Some(node) => self.put_any(zone, &node, spot),
+                None => self.put_answer(&ANY_ANSWER.get(), spot),
+            }
         } else {
+            self.prove_expansions();
             self.deny(zone, spot);
+            self.prove_no_data(located, name, place.node.as_ref(), spot);
         }
         Step::Done(Rcode::NOERROR)
+    }
+
+    /// Answers ANY by one rrset of a signed zone, whose HINFO nobody has signed (RFC 8482, 4.1).
+    #[cold]
+    fn put_any(&mut self, zone: u32, node: &Node<'a>, spot: Spot) {
+        let is_own =
+            |rrset: &Rrset<'_>| !matches!(rrset.record_type, RecordType::RRSIG | RecordType::NSEC);
+        if let Some(rrset) = node.rrsets().find(is_own) {
+            let origin_length = self.origin_length(zone);
+            self.reply.put(Section::Answer, &rrset, spot.names(node, origin_length));
+            self.sign(Section::Answer, zone, node, rrset.record_type, spot.name);
+        }
     }
 
     /// Puts an rrset that has no names in it.
@@ -285,7 +322,11 @@ impl<'a, 'q> Resolver<'a, 'q> {
     fn put_negative_soa(&mut self, zone: u32, spot: Spot) -> Option<usize> {
         let owner_length = self.origin_length(zone);
         let names = Names { owner: spot.origin, origin: spot.origin, owner_length };
-        self.reply.put(Section::Authority, &self.zones.negative_soa(zone), names)
+        let start = self.reply.put(Section::Authority, &self.zones.negative_soa(zone), names);
+        if self.proofs_of(zone).is_some() {
+            self.sign_negative_soa(zone, spot.origin);
+        }
+        start
     }
 
     /// A referral: the delegation's NS, and their addresses.
@@ -298,7 +339,9 @@ impl<'a, 'q> Resolver<'a, 'q> {
         let owner_length = cut.owner().len() + zone.lower_origin().len();
         let owner = spot.name + spot.name_length.saturating_sub(owner_length);
         let names = Names { owner, origin: spot.origin, owner_length };
+        self.prove_expansions();
         let start = self.reply.put(Section::Authority, &servers, names);
+        self.prove_delegation(zone_index, cut, owner, spot);
         self.add_addresses(zone_index, cut, start, spot);
     }
 
@@ -310,13 +353,18 @@ impl<'a, 'q> Resolver<'a, 'q> {
         let Some(start) = start else {
             return;
         };
-        let zone = self.zones.zone_at(zone);
+        let zones = self.zones;
+        let hosts = zones.zone_at(zone);
         for (target, host) in node.glue() {
-            let host = zone.node(host);
+            let host = hosts.node(host);
             let names = Names { owner: start + target, origin: spot.origin, owner_length: 0 };
             for record_type in [RecordType::A, RecordType::AAAA] {
                 match host.rrset(record_type) {
-                    Some(rrset) if host.cut().is_none() => self.reply.put_if_room(&rrset, names),
+                    Some(rrset) if host.cut().is_none() => {
+                        if self.reply.put_if_room(&rrset, names) {
+                            self.sign_if_room(zone, &host, record_type, names.owner);
+                        }
+                    }
                     Some(rrset) => {
                         self.reply.put(Section::Additional, &rrset, names);
                     }

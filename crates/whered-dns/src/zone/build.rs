@@ -8,6 +8,8 @@
 //! Cost: linear but for the sorting of one owner's types; a zone of a million names and a half of
 //! records takes about a second, reading included (`bench/own`, `dns load`).
 
+mod signing;
+
 use std::collections::HashSet;
 
 use super::compile::{CompressionContext, compile};
@@ -31,6 +33,11 @@ use crate::name::Name;
 /// See [`Zone::from_master_file`].
 pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneError> {
     parsed.forget_closing_soa();
+    let hashed = parsed.take_hashed();
+    let hashed = signing::hashed_records(&parsed, hashed)?;
+    if !hashed.is_empty() {
+        parsed.forget_bare_owners();
+    }
     parsed.complete();
     if parsed.forget_occluded() {
         parsed.complete();
@@ -42,6 +49,7 @@ pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneErr
     let (serial, negative_soa) = builder.check_apex(end)?;
     builder.mark()?;
     let (arena, nodes, record_count) = builder.lay_out(end)?;
+    let signed = signing::signed_zone(&builder, &nodes, hashed)?;
     let Builder { parsed, warnings, .. } = builder;
     let owners = &parsed.owners;
     let index =
@@ -63,6 +71,7 @@ pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneErr
         left_out_count: parsed.left_out_count,
         parts,
         negative_soa,
+        signed,
         warnings,
     })
 }
@@ -196,9 +205,10 @@ impl Builder {
         let Some(alias) = records.iter().find(is_alias) else {
             return Ok(());
         };
-        // KEY may stand beside an alias (RFC 2535, 2.3.5). RRSIG and NSEC never come here.
+        // KEY, RRSIG and NSEC may stand beside an alias (RFC 2535, 2.3.5; RFC 4035, 2.5).
         let beside = |record: &&Record| match record.record_type {
             RecordType::CNAME => !self.says_the_same(record, alias),
+            RecordType::RRSIG | RecordType::NSEC => false,
             other => other.0 != 25,
         };
         let Some(other) = records.iter().find(beside) else {
@@ -238,7 +248,9 @@ impl Builder {
             let around = CompressionContext { owner: &owner_wire, relative_length };
             for records in records.chunk_by(|a, b| a.record_type == b.record_type) {
                 let kept = self.distinct(records);
-                let ttl_seconds = self.lowest_ttl(&kept);
+                let is_signature = records[0].record_type == RecordType::RRSIG;
+                // A signature has the TTL of what it signs.
+                let ttl_seconds = if is_signature { 0 } else { self.lowest_ttl(&kept) };
                 record_count += kept.len();
                 let data = kept.iter().map(|record| self.parsed.data_of(record));
                 compile(&mut rrset, records[0].record_type, ttl_seconds, data, around).ok_or_else(
@@ -248,6 +260,9 @@ impl Builder {
                         ZoneError::new(&place, found, "no more than one message holds (64 KiB)")
                     },
                 )?;
+                if is_signature {
+                    rrset.set_ttls(kept.iter().map(|record| record.ttl_seconds));
+                }
                 writer.rrset(&rrset);
                 let cut = self.cuts[owner as usize];
                 if rrset.record_type == RecordType::NS && (cut == owner || cut == NONE) {

@@ -120,6 +120,17 @@ impl<'z> Node<'z> {
         }
     }
 
+    /// All of its rrsets, by type.
+    pub(crate) fn rrsets(&self) -> impl Iterator<Item = Rrset<'z>> + use<'z> {
+        let mut rest = self.parts();
+        let parts = std::iter::from_fn(move || {
+            let part = Part::read(rest)?;
+            rest = part.behind;
+            Some(part.rrset)
+        });
+        parts.filter(|rrset| rrset.record_type.0 != GLUE_TYPE)
+    }
+
     /// The servers of this delegation, or of the zone at its apex, whose addresses the zone has:
     /// where the server's name stands in the wire of NS, and its node.
     #[inline]
@@ -172,6 +183,19 @@ impl<'z> Rrset<'z> {
         let length = self.wire.get(10..12).and_then(<[u8]>::first_chunk).copied();
         let length = usize::from(u16::from_be_bytes(length.unwrap_or_default()));
         self.wire.get(RECORD_HEAD_SIZE..RECORD_HEAD_SIZE + length).unwrap_or_default()
+    }
+
+    /// The records: TTL and data. For types whose data have no compressed names.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (u32, &'z [u8])> + use<'z> {
+        let mut rest = self.wire;
+        std::iter::from_fn(move || {
+            let (head, behind) = rest.split_first_chunk::<RECORD_HEAD_SIZE>()?;
+            let &[.., t0, t1, t2, t3, l0, l1] = head;
+            let length = u16::from_be_bytes([l0, l1]);
+            let (data, behind) = behind.split_at_checked(length.into())?;
+            rest = behind;
+            Some((u32::from_be_bytes([t0, t1, t2, t3]), data))
+        })
     }
 
     /// The TTL of its records in seconds.
@@ -247,6 +271,21 @@ impl NewRrset {
             count: self.count,
             points: self.points.iter().flat_map(|point| point.to_le_bytes()).collect(),
             wire: self.wire.as_slice().into(),
+        }
+    }
+}
+
+impl NewRrset {
+    /// Gives each record its own TTL, in order.
+    pub(crate) fn set_ttls(&mut self, ttls_seconds: impl Iterator<Item = u32>) {
+        let mut at = 0;
+        for ttl_seconds in ttls_seconds {
+            let Some(head) = self.wire.get_mut(at..at + RECORD_HEAD_SIZE) else { return };
+            if let Some(place) = head.get_mut(TTL_AT..TTL_AT + 4) {
+                place.copy_from_slice(&ttl_seconds.to_be_bytes());
+            }
+            let length = head.last_chunk().map_or(0, |length| u16::from_be_bytes(*length));
+            at += RECORD_HEAD_SIZE + usize::from(length);
         }
     }
 }

@@ -35,6 +35,7 @@ mod parsed_zone;
 mod plain;
 pub(crate) mod rdata;
 mod service_parameters;
+pub(crate) mod signed;
 
 pub(crate) use compile::{CompressionContext, compile};
 pub use error::ZoneError;
@@ -42,6 +43,7 @@ use index::NameIndex;
 use layout::{Arena, HAS_CHILDREN};
 pub(crate) use layout::{Node, NodeRef, OwnedRrset, Rrset};
 pub(crate) use master::TTL_SECONDS_MAX;
+pub(crate) use signed::SignedZone;
 
 use crate::lower::{LowerName, hash_of_wildcard};
 use crate::name::Name;
@@ -70,16 +72,19 @@ pub struct Zone {
     lower_origin: Box<[u8]>,
     parts: Parts,
     negative_soa: OwnedRrset,
+    /// What proves that something is not there; none in an unsigned zone.
+    signed: Option<Box<SignedZone>>,
     warnings: Vec<ZoneError>,
 }
 
-/// The treatment of a signed zone, whose signatures are not served: a resolver that validates would
-/// answer SERVFAIL for all of it.
+/// The treatment of a signed zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Dnssec {
+    /// Its signatures and proofs are served to who asks for them (RFC 4035 and 5155).
+    #[default]
+    Serve,
     /// A record that only signed zones have is an error: RRSIG, NSEC, NSEC3, NSEC3PARAM, DNSKEY,
     /// CDS, CDNSKEY.
-    #[default]
     Refuse,
     /// These, DS and ZONEMD are left out, with the names that have nothing else. Nobody is misled
     /// as long as no parent has a DS of the zone.
@@ -108,14 +113,14 @@ impl Zone {
     ///
     /// The first mistake with its place: syntax, an owner outside the zone, no SOA or more than
     /// one, no NS at the apex, a CNAME beside other data, NS, DNAME or SOA where they cannot be,
-    /// owners below a DNAME, more records of one owner and type than a message holds; a record of a
-    /// signed zone.
+    /// more records of one owner and type than a message holds; a signed zone
+    /// that lacks what proofs need.
     pub fn from_master_file(
         origin: &Name,
         text: &[u8],
         include: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Zone, ZoneError> {
-        Zone::from_any_master_file(origin, text, Dnssec::Refuse, include)
+        Zone::from_any_master_file(origin, text, Dnssec::Serve, include)
     }
 
     /// Reads a zone that may be a signed one.
@@ -128,6 +133,7 @@ impl Zone {
     /// let read = |dnssec| Zone::from_any_master_file(&origin, text, dnssec, &mut |_| Err("no".into()));
     /// assert_eq!(read(Dnssec::Refuse).unwrap_err().line(), 5);
     /// assert_eq!(read(Dnssec::Strip)?.left_out_count(), 1);
+    /// assert_eq!(read(Dnssec::Serve)?.first_expiry_seconds(), None, "no record is signed");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -180,6 +186,19 @@ impl Zone {
         self.left_out_count
     }
 
+    /// What is there only in a signed zone.
+    #[inline]
+    pub(crate) fn signed(&self) -> Option<&SignedZone> {
+        self.signed.as_deref()
+    }
+
+    /// When the first signature ends, in seconds since 1970; none in an unsigned zone. Such times
+    /// have 32 bits, which wrap (RFC 4034, 3.1.5).
+    #[must_use]
+    pub fn first_expiry_seconds(&self) -> Option<u32> {
+        self.signed().map(|signed| signed.first_expiry_seconds)
+    }
+
     /// The memory that the zone holds for lookups, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
@@ -208,6 +227,11 @@ impl Zone {
     #[inline]
     pub(crate) fn node(&self, place: NodeRef) -> Node<'_> {
         self.parts.arena.node(place)
+    }
+
+    /// The apex.
+    pub(crate) fn apex(&self) -> Node<'_> {
+        self.node(self.parts.apex)
     }
 
     /// The owner that is the name, or that is the closest above it; and how many labels it has

@@ -212,6 +212,29 @@ impl ParsedZone {
         }
     }
 
+    /// Takes NSEC3 and their signatures out, if the zone is signed: their owners are no names of it
+    /// (RFC 5155, 7.2.8). Gives the records of each owner.
+    pub(super) fn take_hashed(&mut self) -> Vec<Vec<Record>> {
+        let is_signature = |record: &Record| record.record_type == RecordType::RRSIG;
+        if !self.records.iter().any(is_signature) {
+            return Vec::new();
+        }
+        let covered = |record: &Record| super::signed::covered_type(self.data_of(record));
+        let is_hashed = |record: &Record| match record.record_type {
+            RecordType::NSEC3 => true,
+            RecordType::RRSIG => covered(record) == RecordType::NSEC3.0,
+            _ => false,
+        };
+        let (mut hashed, kept): (Vec<Record>, Vec<Record>) =
+            self.records.iter().partition(|record| is_hashed(record));
+        if hashed.is_empty() {
+            return Vec::new();
+        }
+        self.records = kept;
+        hashed.sort_by_key(|record| (record.owner, record.record_type));
+        hashed.chunk_by(|a, b| a.owner == b.owner).map(<[Record]>::to_vec).collect()
+    }
+
     /// Drops what is below a DNAME, which nobody can see (RFC 6672, 2.4), with remarks. Every
     /// owner's parent must be known; if something was dropped, they have to be found once more.
     pub(super) fn forget_occluded(&mut self) -> bool {

@@ -71,6 +71,11 @@ impl ZonesBuilder {
                 return Err(ZonesError::DuplicateZone { origin: zone.origin().clone() });
             }
         }
+        for (index, zone) in self.zones.iter().enumerate() {
+            if zone.signed().is_some() && self.reversed.contains_key(&index) {
+                return Err(ZonesError::SignedReversed { origin: zone.origin().clone() });
+            }
+        }
         let attachments = Attachments::gather(&self.zones, &origins, &self.pools)?;
         let mut zones: Vec<ServedZone> = Vec::new();
         for (index, zone) in self.zones.iter().enumerate() {
@@ -143,6 +148,9 @@ impl Attachments {
                 let zone_index = zone_around(owner, origins)
                     .ok_or_else(|| refuse(PoolOwnerReason::OutsideEveryZone))?;
                 let zone = zones.get(zone_index).expect("the origins number the zones");
+                if zone.signed().is_some() {
+                    return Err(refuse(PoolOwnerReason::SignedZone(zone.origin().clone())));
+                }
                 check_pool_owner(zone, owner).map_err(&refuse)?;
                 if pool.answers.iter().any(|answer| answer.alias.is_some()) {
                     check_alias_owner(zone, owner).map_err(&refuse)?;
@@ -260,6 +268,11 @@ pub enum ZonesError {
         /// That origin.
         origin: Name,
     },
+    /// A zone of addresses has signatures, which its addresses lack.
+    SignedReversed {
+        /// Its origin.
+        origin: Name,
+    },
     /// A pool's TTL is above 2^31 - 1 seconds.
     PoolTtl {
         /// The pool's name.
@@ -295,6 +308,8 @@ pub enum PoolOwnerReason {
     AliasBesideData,
     /// The zone has records of this type there, and the pool has some, too.
     HidesRecords(RecordType),
+    /// The zone's signatures are those of its file, which has none of a pool's answers.
+    SignedZone(Name),
 }
 
 impl fmt::Display for ZonesError {
@@ -303,6 +318,11 @@ impl fmt::Display for ZonesError {
             ZonesError::DuplicateZone { origin } => {
                 write!(f, "the zone {origin} is there twice; each zone is allowed once")
             }
+            ZonesError::SignedReversed { origin } => write!(
+                f,
+                "the zone {origin} has signatures, and addresses that none of them signs; an unsigned \
+                 zone is allowed"
+            ),
             ZonesError::PoolTtl { pool, ttl_seconds } => {
                 let most = TTL_SECONDS_MAX;
                 write!(f, "pool \"{pool}\": ttl_seconds {ttl_seconds}; allowed are 0 to {most}")
@@ -325,6 +345,11 @@ impl fmt::Display for ZonesError {
                         f,
                         "has {record_type} in its zone, which {record_type} of a site would hide; \
                          one of the two may have it"
+                    ),
+                    PoolOwnerReason::SignedZone(origin) => write!(
+                        f,
+                        "is in the signed zone {origin}, whose file has no signatures of a pool's \
+                         answers; resolvers would refuse them"
                     ),
                     PoolOwnerReason::HasPool(other) => {
                         write!(f, "already has the pool \"{other}\"; one pool is allowed")

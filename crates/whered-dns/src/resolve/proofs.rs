@@ -1,0 +1,374 @@
+//! Signatures and proofs of signed zones, for queries with DO (RFC 4035, 3.1; RFC 5155, 7.2).
+//!
+//! Not for: which records answer (`mod.rs`), the order of names and hashes (`zone/signed.rs`).
+//!
+//! ```text
+//! there        RRSIG of each rrset                    by a wildcard: and that the name is not there
+//! NODATA       SOA, and the NSEC or NSEC3 of the name without the type
+//! NXDOMAIN     SOA, what covers the name, and what covers the wildcard of its closest encloser
+//! referral     DS, or the NSEC or NSEC3 of the delegation without it
+//! ```
+//!
+//! Invariants: a proof is written once; what does not fit sets TC, as a whole answer would.
+//! Concurrency: none inside. Cost: a search by halves for each name; for NSEC3 a hash of each.
+
+use super::{Resolver, Spot};
+use crate::code::RecordType;
+use crate::lower::LowerName;
+use crate::reply::{Owner, Section};
+use crate::zone::layout::RECORD_HEAD_SIZE;
+use crate::zone::signed::{Denial, Hashed, covered_type, hash_before, name_before};
+use crate::zone::{Node, NodeRef, Rrset, SignedZone};
+use crate::zones::ZoneLocation;
+
+/// How many different proofs one answer may need.
+const PROOFS_MAX: usize = 8;
+
+/// The proofs that an answer has already.
+#[derive(Default)]
+pub(super) struct Proven {
+    /// The zone, and the place of the NSEC's owner or of the NSEC3 in its list.
+    places: [Option<(u32, usize)>; PROOFS_MAX],
+}
+
+impl Proven {
+    /// Notes a proof; false if it is there.
+    fn note(&mut self, proof: (u32, usize)) -> bool {
+        if self.places.contains(&Some(proof)) {
+            return false;
+        }
+        if let Some(free) = self.places.iter_mut().find(|place| place.is_none()) {
+            *free = Some(proof);
+        }
+        true
+    }
+}
+
+/// A wildcard that stood in for a name: what is to be proven of it before the answer ends.
+pub(super) struct Expanded {
+    zone: u32,
+    /// The name in wire form and lower case.
+    name: Box<[u8]>,
+    encloser_labels: usize,
+    /// Where the zone's origin stands in the reply.
+    origin: usize,
+}
+
+impl<'a> Resolver<'a, '_> {
+    /// The proofs of a zone, if it has some and the client asks for them.
+    #[inline]
+    pub(super) fn proofs_of(&self, zone: u32) -> Option<&'a SignedZone> {
+        let edns = self.request.edns.as_ref()?;
+        let zones = self.zones;
+        if edns.dnssec_ok { zones.zone_at(zone).signed() } else { None }
+    }
+
+    /// Puts the signatures of an rrset of a node behind it. `owner` is where the rrset's name
+    /// stands; `ttl_seconds` is the most that theirs may be.
+    #[inline]
+    pub(super) fn sign(
+        &mut self,
+        section: Section,
+        zone: u32,
+        node: &Node<'_>,
+        record_type: RecordType,
+        owner: usize,
+    ) {
+        if self.proofs_of(zone).is_some() {
+            self.put_signatures(section, node, record_type, owner, u32::MAX);
+        }
+    }
+
+    /// Puts the signatures of addresses that stand in the additional section, if all of them fit:
+    /// they are not missed otherwise.
+    #[inline]
+    pub(super) fn sign_if_room(
+        &mut self,
+        zone: u32,
+        node: &Node<'_>,
+        record_type: RecordType,
+        owner: usize,
+    ) {
+        if self.proofs_of(zone).is_none() {
+            return;
+        }
+        let signatures = node.rrset(RecordType::RRSIG).into_iter().flat_map(|all| all.records());
+        let covering = signatures.filter(|(_, data)| covered_type(data) == record_type.0);
+        let size: usize = covering.map(|(_, data)| RECORD_HEAD_SIZE + data.len()).sum();
+        if self.reply.has_room(size) {
+            self.put_signatures(Section::Additional, node, record_type, owner, u32::MAX);
+        }
+    }
+
+    #[cold]
+    fn put_signatures(
+        &mut self,
+        section: Section,
+        node: &Node<'_>,
+        covered: RecordType,
+        owner: usize,
+        ttl_seconds_max: u32,
+    ) {
+        let Some(signatures) = node.rrset(RecordType::RRSIG) else { return };
+        for (ttl_seconds, data) in signatures.records() {
+            if covered_type(data) == covered.0 {
+                let ttl_seconds = ttl_seconds.min(ttl_seconds_max);
+                let owner = Owner::At(owner);
+                self.reply.put_data(section, RecordType::RRSIG, ttl_seconds, owner, data);
+            }
+        }
+    }
+
+    /// Notes that a wildcard below the encloser stands in for a name.
+    pub(super) fn note_expansion(
+        &mut self,
+        located: &ZoneLocation<'_>,
+        name: &LowerName,
+        spot: Spot,
+    ) {
+        if self.proofs_of(located.zone).is_some() {
+            self.expanded.push(Expanded {
+                zone: located.zone,
+                name: name.as_wire().into(),
+                encloser_labels: located.labels,
+                origin: spot.origin,
+            });
+        }
+    }
+
+    /// Puts what proves that the names do not exist for which wildcards stood in. It comes before
+    /// anything else in the authority section.
+    #[inline]
+    pub(super) fn prove_expansions(&mut self) {
+        if !self.expanded.is_empty() {
+            self.put_expansions();
+        }
+    }
+
+    #[cold]
+    fn put_expansions(&mut self) {
+        for expanded in std::mem::take(&mut self.expanded) {
+            let Expanded { zone, name, encloser_labels, origin } = expanded;
+            let Some(signed) = self.proofs_of(zone) else { continue };
+            let mut lower = Box::new(LowerName::root());
+            if lower.read(&name).is_none() {
+                continue;
+            }
+            let prover = Prover { zone, signed, origin };
+            match &signed.denial {
+                Denial::Names(_) => self.put_name(&prover, &lower),
+                Denial::Hashes { .. } => {
+                    let next_closer = lower.label_count() - encloser_labels - 1;
+                    self.put_hash(&prover, &lower, next_closer);
+                }
+            }
+        }
+    }
+
+    /// Proves that a name has no records of a type. `node` is that of the name or of the wildcard
+    /// that stands in for it; none for a name that has nothing but names below it.
+    #[cold]
+    pub(super) fn prove_no_data(
+        &mut self,
+        located: &ZoneLocation<'a>,
+        name: &LowerName,
+        node: Option<&Node<'a>>,
+        spot: Spot,
+    ) {
+        let Some(signed) = self.proofs_of(located.zone) else { return };
+        let prover = Prover { zone: located.zone, signed, origin: spot.origin };
+        match &signed.denial {
+            Denial::Names(_) => match node.filter(|node| node.rrset(RecordType::NSEC).is_some()) {
+                Some(node) => self.put_nsec(&prover, node),
+                None if located.is_exact => self.put_name(&prover, name),
+                // A wildcard that has nothing but names below it.
+                None => self.put_name(&prover, &wildcard_of(name, located.labels)),
+            },
+            Denial::Hashes { .. } if located.is_exact => {
+                if !self.put_match(&prover, name, 0) {
+                    // Names below which is nothing but unsigned delegations may have no hash.
+                    self.put_encloser(&prover, name, name.label_count());
+                }
+            }
+            Denial::Hashes { .. } => {
+                // The expansion proves the rest.
+                let above = name.label_count() - located.labels;
+                self.put_match(&prover, name, above);
+                let wildcard = wildcard_of(name, located.labels);
+                self.put_match(&prover, &wildcard, 0);
+            }
+        }
+    }
+
+    /// Proves that a name does not exist, nor a wildcard for it.
+    #[cold]
+    pub(super) fn prove_no_name(
+        &mut self,
+        located: &ZoneLocation<'a>,
+        name: &LowerName,
+        spot: Spot,
+    ) {
+        let Some(signed) = self.proofs_of(located.zone) else { return };
+        let prover = Prover { zone: located.zone, signed, origin: spot.origin };
+        match &signed.denial {
+            Denial::Names(_) => {
+                self.put_name(&prover, name);
+                let wildcard = wildcard_of(name, located.labels);
+                self.put_name(&prover, &wildcard);
+            }
+            Denial::Hashes { .. } => {
+                let encloser_labels = self.put_encloser(&prover, name, located.labels);
+                let wildcard = wildcard_of(name, encloser_labels);
+                self.put_hash(&prover, &wildcard, 0);
+            }
+        }
+    }
+
+    /// Puts DS of a delegation, or proves that there is none. `name` ends with the delegation.
+    #[inline]
+    pub(super) fn prove_delegation(&mut self, zone: u32, cut: &Node<'a>, owner: usize, spot: Spot) {
+        if let Some(signed) = self.proofs_of(zone) {
+            self.put_delegation(Prover { zone, signed, origin: spot.origin }, cut, owner);
+        }
+    }
+
+    #[cold]
+    fn put_delegation(&mut self, prover: Prover<'a>, cut: &Node<'a>, owner: usize) {
+        if let Some(signers) = cut.rrset(RecordType::DS) {
+            for (ttl_seconds, data) in signers.records() {
+                let owner = Owner::At(owner);
+                self.reply.put_data(Section::Authority, RecordType::DS, ttl_seconds, owner, data);
+            }
+            self.put_signatures(Section::Authority, cut, RecordType::DS, owner, u32::MAX);
+            return;
+        }
+        match &prover.signed.denial {
+            Denial::Names(_) => self.put_nsec(&prover, cut),
+            Denial::Hashes { .. } => {
+                let mut name = Box::new(LowerName::root());
+                let origin = self.zones.zone_at(prover.zone).lower_origin();
+                if name.read(&[cut.owner(), origin].concat()).is_some()
+                    && !self.put_match(&prover, &name, 0)
+                {
+                    self.put_encloser(&prover, &name, name.label_count());
+                }
+            }
+        }
+    }
+
+    /// Puts the signatures of the SOA of negative answers, with its TTL.
+    #[cold]
+    pub(super) fn sign_negative_soa(&mut self, zone: u32, owner: usize) {
+        if self.proofs_of(zone).is_some() {
+            let zones = self.zones;
+            let apex = zones.zone_at(zone).apex();
+            let ttl_seconds = zones.negative_soa(zone).ttl_seconds();
+            self.put_signatures(Section::Authority, &apex, RecordType::SOA, owner, ttl_seconds);
+        }
+    }
+
+    /// Puts the NSEC at or before a name.
+    fn put_name(&mut self, prover: &Prover<'a>, name: &LowerName) {
+        let Denial::Names(names) = &prover.signed.denial else { return };
+        let zone = self.zones.zone_at(prover.zone);
+        let wire = name.as_wire();
+        let relative = wire.len().checked_sub(zone.lower_origin().len());
+        let relative = relative.and_then(|length| wire.get(..length)).unwrap_or_default();
+        if let Some(place) = name_before(names, relative) {
+            self.put_nsec(prover, &zone.node(place));
+        }
+    }
+
+    fn put_nsec(&mut self, prover: &Prover<'a>, node: &Node<'a>) {
+        let NodeRef(place) = node.place;
+        let Some(record) = node.rrset(RecordType::NSEC) else { return };
+        if !self.proven.note((prover.zone, place as usize)) {
+            return;
+        }
+        let Some(owner) = self.put_proof(&record, node.owner(), prover.origin) else { return };
+        self.put_signatures(Section::Authority, node, RecordType::NSEC, owner, u32::MAX);
+    }
+
+    /// Puts NSEC or NSEC3. Gives where its owner stands.
+    fn put_proof(&mut self, record: &Rrset<'_>, labels: &[u8], origin: usize) -> Option<usize> {
+        let (ttl_seconds, data) = record.records().next()?;
+        let owner = Owner::Named { labels, origin };
+        self.reply.put_data(Section::Authority, record.record_type, ttl_seconds, owner, data)
+    }
+
+    /// Puts the NSEC3 of a name that lacks its first `skipped` labels, if there is one.
+    fn put_match(&mut self, prover: &Prover<'a>, name: &LowerName, skipped: usize) -> bool {
+        match prover.hashed(name, skipped) {
+            Some((true, hashed)) => {
+                self.put_nsec3(prover, hashed);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Puts the NSEC3 that is or covers a name that lacks its first `skipped` labels.
+    fn put_hash(&mut self, prover: &Prover<'a>, name: &LowerName, skipped: usize) {
+        if let Some((_, hashed)) = prover.hashed(name, skipped) {
+            self.put_nsec3(prover, hashed);
+        }
+    }
+
+    fn put_nsec3(&mut self, prover: &Prover<'a>, hashed: &'a Hashed) {
+        let place = std::ptr::from_ref(hashed).addr();
+        if !self.proven.note((prover.zone, place)) {
+            return;
+        }
+        let record = hashed.record.get();
+        let Some(owner) = self.put_proof(&record, &hashed.label, prover.origin) else { return };
+        for (ttl_seconds, data) in hashed.signatures.get().records() {
+            let (section, owner) = (Section::Authority, Owner::At(owner));
+            self.reply.put_data(section, RecordType::RRSIG, ttl_seconds, owner, data);
+        }
+    }
+
+    /// Proves the closest encloser (RFC 5155, 7.2.1): the NSEC3 of the longest name above that has
+    /// one, of at most `labels` labels, and what covers the name one label longer. Gives the
+    /// encloser's labels.
+    fn put_encloser(&mut self, prover: &Prover<'a>, name: &LowerName, labels: usize) -> usize {
+        let count = name.label_count();
+        let apex = self.zones.zone_at(prover.zone).origin().label_count();
+        let mut encloser = labels.min(count.saturating_sub(1)).max(apex);
+        while encloser > apex && !self.put_match(prover, name, count - encloser) {
+            encloser -= 1;
+        }
+        if encloser == apex {
+            self.put_match(prover, name, count - apex);
+        }
+        if count > encloser {
+            self.put_hash(prover, name, count - encloser - 1);
+        }
+        encloser
+    }
+}
+
+/// The zone whose proofs are put, and where its origin stands in the reply.
+struct Prover<'a> {
+    zone: u32,
+    signed: &'a SignedZone,
+    origin: usize,
+}
+
+impl<'a> Prover<'a> {
+    /// The NSEC3 of a name that lacks its first labels, or what covers it.
+    fn hashed(&self, name: &LowerName, skipped: usize) -> Option<(bool, &'a Hashed)> {
+        let Denial::Hashes { parameters, list } = &self.signed.denial else { return None };
+        let wire = name.suffix(name.label_count() - skipped);
+        hash_before(list, parameters.hash(wire))
+    }
+}
+
+/// The wildcard below the last `labels` labels of a name.
+fn wildcard_of(name: &LowerName, labels: usize) -> Box<LowerName> {
+    let mut wildcard = Box::new(LowerName::root());
+    // A name that is too long for its wildcard has none, and covers itself.
+    if wildcard.read(&[b"\x01*", name.suffix(labels)].concat()).is_none() {
+        wildcard.clone_from(&Box::new(name.clone()));
+    }
+    wildcard
+}
