@@ -142,7 +142,10 @@ fn our_zone(origin: &str, text: &str) -> Zone {
     let zone = Zone::from_master_file(&name(origin), text.as_bytes(), &mut |_| Err("none".into()));
     let zone = zone.unwrap_or_else(|error| panic!("{origin}:{error}"));
     assert_eq!(zone.warnings(), [], "{origin}");
-    assert!(zone.first_expiry_seconds().is_some());
+    // `dnssec-signzone` signs for thirty days.
+    let expires_in = |now: u64| zone.first_expiry_seconds(now).unwrap().checked_sub(now).unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    assert!((29 * 86_400..=30 * 86_400).contains(&expires_in(now)), "{}", expires_in(now));
     zone
 }
 

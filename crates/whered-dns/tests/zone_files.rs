@@ -255,9 +255,10 @@ fn a_signed_zone_is_refused_where_that_is_asked_for_with_its_line_and_the_way_ou
         let (found_line, found_column, message) =
             (error.line() - 3, error.column(), error.to_string());
         assert_eq!((found_line, found_column), (line, column), "{text}: {message}");
-        let begun = format!("found {found} in a zone that would be served without signatures");
+        let begun = format!("found {found} in a zone that is to be unsigned");
         assert!(message.contains(&begun), "{message}");
-        assert!(message.contains("unsigned = \"strip\""), "{message}");
+        assert!(message.contains("unsigned = \"serve\""), "{message}");
+        assert!(message.contains("\"strip\""), "{message}");
     }
     let keys = [("keys", "@ 60 DNSKEY 257 3 13 AAAA\n")];
     let error = refused("$INCLUDE keys\n", &keys).unwrap_err();

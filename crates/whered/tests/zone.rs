@@ -53,14 +53,30 @@ fn a_mistake_has_file_line_and_column_and_is_exit_code_2() {
 }
 
 #[test]
-fn a_signed_zone_is_a_mistake_unless_its_dnssec_records_are_to_be_left_out() {
+fn a_signed_zone_must_be_whole_unless_it_is_refused_or_its_dnssec_records_are_left_out() {
     let signed = "$TTL 60\n@ SOA ns hm 7 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n@ DNSKEY 257 3 13 AAAA\n\
                   @ 5 RRSIG NS 13 2 60 20300101000000 20200101000000 1 @ AAAA\n\
                   @ 9 RRSIG SOA 13 2 60 20300101000000 20200101000000 1 @ AAAA\n";
     let files = [("example.com.zone", signed)];
-    let (code, out, errors) = check("zone-signed", &files, &[]);
+    let (code, out, errors) = check("zone-partly", &files, &[]);
     assert_eq!((code, out.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
-    let place = "whered: example.com.zone:5:3: found DNSKEY in a zone that would be served without";
+    let place =
+        "whered: example.com.zone:6:1: found a zone with RRSIG and without NSEC or NSEC3PARAM";
+    assert!(errors.starts_with(place), "{errors}");
+    let chain = "@ NSEC @ NS SOA RRSIG NSEC DNSKEY\n";
+    let whole = [("example.com.zone", &*format!("{signed}{chain}"))];
+    let (code, out, errors) = check("zone-signed", &whole, &[]);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    let expected = "example.com.zone: ok: example.com. serial 7, 7 records, 2 names, signed: its first \
+                    signature ends at 2030-01-01T00:00:00Z\n";
+    assert_eq!(out, expected);
+    let over = [("example.com.zone", &*whole[0].1.replace("20300101", "20210101"))];
+    let (code, out, errors) = check("zone-over", &over, &[]);
+    assert_eq!((code, errors.as_str()), (Some(1), ""));
+    assert!(out.contains("its first signature ended at 2021-01-01T00:00:00Z"), "{out}");
+    let (code, out, errors) = check("zone-refused", &files, &["--unsigned", "refuse"]);
+    assert_eq!((code, out.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
+    let place = "whered: example.com.zone:5:3: found DNSKEY in a zone that is to be unsigned";
     assert!(errors.starts_with(place), "{errors}");
     assert!(errors.contains("unsigned = \"strip\"") && errors.contains("--unsigned"), "{errors}");
     let (code, out, errors) = check("zone-stripped", &files, &["--unsigned", "strip"]);
@@ -101,10 +117,15 @@ fn check_pool(
 }
 
 #[test]
-fn check_refuses_a_signed_zone_and_tells_what_is_stripped() {
+fn check_refuses_a_pool_in_a_signed_zone_and_tells_what_is_stripped() {
     let key = "@ DNSKEY 257 3 13 AAAA\n";
     let site = "addresses = [\"192.0.2.9\"]";
-    let (code, _, errors) = check_pool("check-signed", key, "", site);
+    let signed = "@ DNSKEY 257 3 13 AAAA\n@ NSEC @ NS SOA RRSIG NSEC DNSKEY\n\
+                  @ RRSIG SOA 13 2 60 20300101000000 20200101000000 1 @ AAAA\n";
+    let (code, _, errors) = check_pool("check-pool", signed, "", site);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("is in the signed zone example.com."), "{errors}");
+    let (code, _, errors) = check_pool("check-signed", key, "unsigned = \"refuse\"", site);
     assert_eq!(
         (code, errors.contains("z:5:3: found DNSKEY in a zone")),
         (Some(2), true),

@@ -220,7 +220,9 @@ impl<'a, 'q> Resolver<'a, 'q> {
                 return self.redirect(located, node, name, spot, question_type);
             }
         }
+        // Nobody would have signed a token.
         if let Some(challenges) = self.context.challenges
+            && self.zones.zone_at(located.zone).signed().is_none()
             && let Some(rcode) = self.challenge(challenges, located, name, spot, question_type)
         {
             return Step::Done(rcode);

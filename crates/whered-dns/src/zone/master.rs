@@ -177,10 +177,10 @@ impl Reader<'_> {
         owner: u32,
     ) -> ZoneError {
         let owner = self.parsed.full_name(owner);
-        let found = format!("{record_type} in a zone that would be served without signatures");
+        let found = format!("{record_type} in a zone that is to be unsigned");
         let allowed = format!(
-            "an unsigned zone; or unsigned = \"strip\" ([[zone]], --unsigned of zone check), which \
-             leaves out {record_type} of {owner} and all of DNSSEC: before, take the DS of {origin} \
+            "an unsigned zone; or unsigned = \"serve\" ([[zone]], --unsigned of zone check), which \
+             serves its signatures; or \"strip\", which leaves out {record_type} of {owner} and all of DNSSEC: before, take the DS of {origin} \
              out of its parent zone",
             origin = self.parsed.origin
         );

@@ -133,7 +133,7 @@ impl Zone {
     /// let read = |dnssec| Zone::from_any_master_file(&origin, text, dnssec, &mut |_| Err("no".into()));
     /// assert_eq!(read(Dnssec::Refuse).unwrap_err().line(), 5);
     /// assert_eq!(read(Dnssec::Strip)?.left_out_count(), 1);
-    /// assert_eq!(read(Dnssec::Serve)?.first_expiry_seconds(), None, "no record is signed");
+    /// assert_eq!(read(Dnssec::Serve)?.first_expiry_seconds(0), None, "no record is signed");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -193,10 +193,12 @@ impl Zone {
     }
 
     /// When the first signature ends, in seconds since 1970; none in an unsigned zone. Such times
-    /// have 32 bits, which wrap (RFC 4034, 3.1.5).
+    /// have 32 bits (RFC 4034, 3.1.5): of those that it may be, that nearest to `now_seconds`.
     #[must_use]
-    pub fn first_expiry_seconds(&self) -> Option<u32> {
-        self.signed().map(|signed| signed.first_expiry_seconds)
+    pub fn first_expiry_seconds(&self, now_seconds: u64) -> Option<u64> {
+        let expiry = self.signed()?.first_expiry_seconds;
+        let distance = expiry.wrapping_sub(now_seconds as u32).cast_signed();
+        Some(now_seconds.saturating_add_signed(distance.into()))
     }
 
     /// The memory that the zone holds for lookups, in bytes.

@@ -82,17 +82,26 @@ impl Engine {
         LiveZones::new(generation.reversed(), generation.databases(), &self.prefix_sets)
     }
 
-    /// One line for each zone of which something is left out.
+    /// One line for each zone of which something is left out, or whose signatures have ended.
     pub fn zone_remarks(&self) -> Vec<String> {
         let generation = self.generation();
-        let zones = generation.zones().zones().filter(|zone| zone.left_out_count() > 0);
+        let now_seconds = self.now_millis() / 1000;
         let remark = |zone: &Arc<Zone>| {
             let (origin, count) = (zone.origin(), zone.left_out_count());
-            format!(
-                "zone {origin} is served unsigned: {count} DNSSEC records of its file are left out"
-            )
+            let expiry = zone.first_expiry_seconds(now_seconds);
+            match expiry.filter(|expiry| *expiry <= now_seconds) {
+                Some(expiry) => Some(format!(
+                    "zone {origin} has a signature that ended at {expiry} (Unix time): resolvers \
+                     that validate refuse what it signs; sign the zone again"
+                )),
+                None if count > 0 => Some(format!(
+                    "zone {origin} is served unsigned: {count} DNSSEC records of its file are left \
+                     out"
+                )),
+                None => None,
+            }
         };
-        zones.map(remark).collect()
+        generation.zones().zones().filter_map(remark).collect()
     }
 
     /// The zones of the configuration, in its order.

@@ -181,13 +181,14 @@ fn follows_file(section: &Section<'_>) -> Result<bool, ConfigError> {
 
 /// What becomes of a signed zone.
 fn read_unsigned(section: &Section<'_>) -> Result<Dnssec, ConfigError> {
-    let Some(word) = section.text("unsigned")? else { return Ok(Dnssec::Refuse) };
+    let Some(word) = section.text("unsigned")? else { return Ok(Dnssec::default()) };
     match word.value {
+        "serve" => Ok(Dnssec::Serve),
         "refuse" => Ok(Dnssec::Refuse),
         "strip" => Ok(Dnssec::Strip),
         other => {
             let found = format!("is '{other}'");
-            Err(section.refuse(&word.span, "unsigned", &found, "'refuse' or 'strip'"))
+            Err(section.refuse(&word.span, "unsigned", &found, "'serve', 'refuse' or 'strip'"))
         }
     }
 }

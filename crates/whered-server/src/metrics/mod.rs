@@ -192,16 +192,22 @@ impl Metrics {
         number.set(generation.number() as i64);
         registry.register("generation", "The number of the generation that serves", number);
         add_databases(registry, generation.databases());
-        let (records, refused) = <(Gauges, Gauges)>::default();
+        let (records, refused, signatures) = <(Gauges, Gauges, Gauges)>::default();
+        let now_seconds = self.engine.now_millis() / 1000;
         let failures = self.engine.zone_failures();
         for zone in generation.zones().zones() {
             let name = zone.origin().to_string();
             records.set([("zone", &*name)], zone.record_count() as u64);
+            if let Some(expiry) = zone.first_expiry_seconds(now_seconds) {
+                signatures.set([("zone", &*name)], expiry);
+            }
             let is_it =
                 |failed: &String| failed.trim_end_matches('.') == name.trim_end_matches('.');
             refused.set([("zone", &*name)], u64::from(failures.keys().any(is_it)));
         }
         records.register(registry, "zone_records", "Records in each zone");
+        let help = "Unix time at which the first signature of the signed zone ends";
+        signatures.register(registry, "zone_first_signature_end_seconds", help);
         let help = "1 when the newest file of the zone was refused and an older one serves";
         refused.register(registry, "zone_refused", help);
         let keys = Gauges::default();

@@ -4,7 +4,9 @@
 
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
 use whered_dns::{Dnssec, Name, Zone, ZoneError};
 
 use super::flags::ZoneCheckArguments;
@@ -24,13 +26,15 @@ pub(crate) fn run(arguments: &ZoneCheckArguments) -> Result<Outcome, Failure> {
                 odd |= !zone.warnings().is_empty();
                 let (origin, serial) = (zone.origin(), zone.serial());
                 let (records, names) = (zone.record_count(), zone.name_count());
+                let (ends, has_ended) = signatures_end(&zone);
+                odd |= has_ended;
                 let left_out = match zone.left_out_count() {
                     0 => String::new(),
                     count => format!(", {count} DNSSEC records left out"),
                 };
                 writeln!(
                     out,
-                    "{}: ok: {origin} serial {serial}, {records} records, {names} names{left_out}",
+                    "{}: ok: {origin} serial {serial}, {records} records, {names} names{left_out}{ends}",
                     shown(path)
                 )?;
             }
@@ -62,6 +66,17 @@ fn one(path: &Path, origin: Option<&str>, dnssec: Dnssec) -> Result<Zone, String
     };
     let zone = Zone::from_any_master_file(&origin, &text, dnssec, &mut include);
     zone.map_err(|error| placed(path, &error))
+}
+
+/// When the signatures of a signed zone end, in words, and whether one has ended.
+fn signatures_end(zone: &Zone) -> (String, bool) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let Some(expiry) = zone.first_expiry_seconds(now) else { return (String::new(), false) };
+    let time = Timestamp::from_second(expiry.try_into().unwrap_or(i64::MAX));
+    let time = time.map_or_else(|_| expiry.to_string(), |time| time.to_string());
+    let has_ended = expiry <= now;
+    let verb = if has_ended { "ended" } else { "ends" };
+    (format!(", signed: its first signature {verb} at {time}"), has_ended)
 }
 
 /// `example.com` of `example.com.zone`.

@@ -28,13 +28,15 @@ pub(crate) struct ZoneCheckArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) origin: Option<String>,
     /// How to treat a signed zone, like `unsigned` of [[zone]]
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = UnsignedChoice::Refuse)]
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = UnsignedChoice::Serve)]
     pub(crate) unsigned: UnsignedChoice,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum UnsignedChoice {
-    /// Report an error: it would be served without its signatures
+    /// Serve its signatures to who asks for them
+    Serve,
+    /// Report an error
     Refuse,
     /// Leave out its DNSSEC records
     Strip,
@@ -43,6 +45,7 @@ pub(crate) enum UnsignedChoice {
 impl From<UnsignedChoice> for Dnssec {
     fn from(unsigned: UnsignedChoice) -> Dnssec {
         match unsigned {
+            UnsignedChoice::Serve => Dnssec::Serve,
             UnsignedChoice::Refuse => Dnssec::Refuse,
             UnsignedChoice::Strip => Dnssec::Strip,
         }

@@ -93,7 +93,7 @@ pub(super) fn signed_zone(
     let Some(first) = parsed.records.iter().find(is_signature) else { return Ok(None) };
     let missing = |what: &str| {
         let found = format!("a zone with RRSIG and without {what}");
-        let allowed = "a zone that is wholly signed; or unsigned = \"strip\" ([[zone]], --unsigned of \
+        let allowed = "a zone that is signed as a whole; or unsigned = \"strip\" ([[zone]], --unsigned of \
                        zone check), which leaves out all of DNSSEC: before, take its DS out of its \
                        parent zone";
         ZoneError::new(&parsed.place_of(first), found, allowed)
