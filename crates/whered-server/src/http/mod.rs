@@ -54,7 +54,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{DefaultPredicate, Predicate, SizeAbove};
+use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate, SizeAbove};
 use whered_engine::{Engine, use_short_time_slices};
 
 pub(crate) use self::counters::HttpCounters;
@@ -162,10 +162,13 @@ async fn serve(
 }
 
 fn router(state: Arc<HttpState>) -> Router {
-    // Small answers, events and images go out as they are.
-    let compression = CompressionLayer::new()
-        .quality(CompressionLevel::Fastest)
-        .compress_when(SizeAbove::new(COMPRESSED_BYTES_MIN).and(DefaultPredicate::new()));
+    // Small answers, events and images go out as they are, and so do points for drawing: their
+    // digits are nearly random.
+    let is_compressed = SizeAbove::new(COMPRESSED_BYTES_MIN)
+        .and(DefaultPredicate::new())
+        .and(NotForContentType::const_new("application/octet-stream"));
+    let compression =
+        CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(is_compressed);
     routes::router()
         .layer(compression)
         .layer(middleware::from_fn_with_state(Arc::clone(&state), guard))
