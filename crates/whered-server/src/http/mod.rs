@@ -54,7 +54,9 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower_http::CompressionLevel;
 use tower_http::compression::CompressionLayer;
-use tower_http::compression::predicate::{DefaultPredicate, NotForContentType, Predicate, SizeAbove};
+use tower_http::compression::predicate::{
+    DefaultPredicate, NotForContentType, Predicate, SizeAbove,
+};
 use whered_engine::{Engine, use_short_time_slices};
 
 pub(crate) use self::counters::HttpCounters;
