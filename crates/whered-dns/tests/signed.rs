@@ -131,6 +131,10 @@ fn signed_texts(folder: &Path) -> Option<Vec<(&'static str, String, String)>> {
     Some(texts)
 }
 
+fn now_seconds() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
+}
+
 fn folder(what: &str) -> Folder {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let folder = folder.join(format!("signed-{what}-{}", std::process::id()));
@@ -144,7 +148,7 @@ fn our_zone(origin: &str, text: &str) -> Zone {
     assert_eq!(zone.warnings(), [], "{origin}");
     // `dnssec-signzone` signs for thirty days.
     let expires_in = |now: u64| zone.first_expiry_seconds(now).unwrap().checked_sub(now).unwrap();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let now = now_seconds();
     assert!((29 * 86_400..=30 * 86_400).contains(&expires_in(now)), "{}", expires_in(now));
     zone
 }
@@ -249,20 +253,11 @@ fn serve_stream(zones: &Zones, mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-#[test]
-fn delv_validates_every_kind_of_answer() {
-    let folder = folder("delv");
-    let Some(texts) = signed_texts(&folder.0) else { return };
-    let mut zones = Zones::builder();
-    for (origin, text, _) in &texts {
-        zones = zones.add_zone(our_zone(origin, text));
-    }
-    let zones = Arc::new(zones.build().unwrap());
+/// Serves at a port of loopback, in datagrams and streams, until the test's process ends: `delv` asks
+/// by a stream where a DNAME answers.
+fn serve(zones: Arc<Zones>) -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();
-    let port = address.port().to_string();
-    // `delv` asks by a stream as well where a DNAME answers. Both serve until the test's process
-    // ends.
     let listener = TcpListener::bind(address).unwrap();
     let of_streams = Arc::clone(&zones);
     std::thread::spawn(move || {
@@ -280,44 +275,58 @@ fn delv_validates_every_kind_of_answer() {
             let _sent = socket.send_to(&reply, source);
         }
     });
-    let questions = [
-        ("", "SOA"),
-        ("", "DNSKEY"),
-        ("", "MX"),
-        ("", "CAA"),
-        ("www", "A"),
-        ("www", "TXT"),
-        ("alias", "A"),
-        ("alias", "TXT"),
-        ("nobody", "A"),
-        ("a.b.nobody", "A"),
-        ("er.still", "A"),
-        ("still", "A"),
-        ("q.wild", "TXT"),
-        ("q.wild", "A"),
-        ("a.b.wild", "TXT"),
-        ("x.wild", "A"),
-        ("x.wild", "TXT"),
-        ("y.x.wild", "TXT"),
-        ("q.walias", "A"),
-        ("q.walias", "TXT"),
-        ("safe", "DS"),
-        ("sub", "DS"),
-        ("in.empty", "DS"),
-        ("0in.empty", "A"),
-        ("empty", "A"),
-        ("q.z", "A"),
-        ("q.z", "AAAA"),
-        ("a.z", "AAAA"),
-        ("q.here", "TXT"),
-        ("q.here", "MX"),
-        ("*.wild", "TXT"),
-        ("zzz", "A"),
-        ("\\000", "A"),
-    ];
+    address.port()
+}
+
+const QUESTIONS: [(&str, &str); 33] = [
+    ("", "SOA"),
+    ("", "DNSKEY"),
+    ("", "MX"),
+    ("", "CAA"),
+    ("www", "A"),
+    ("www", "TXT"),
+    ("alias", "A"),
+    ("alias", "TXT"),
+    ("nobody", "A"),
+    ("a.b.nobody", "A"),
+    ("er.still", "A"),
+    ("still", "A"),
+    ("q.wild", "TXT"),
+    ("q.wild", "A"),
+    ("a.b.wild", "TXT"),
+    ("x.wild", "A"),
+    ("x.wild", "TXT"),
+    ("y.x.wild", "TXT"),
+    ("q.walias", "A"),
+    ("q.walias", "TXT"),
+    ("safe", "DS"),
+    ("sub", "DS"),
+    ("in.empty", "DS"),
+    ("0in.empty", "A"),
+    ("empty", "A"),
+    ("q.z", "A"),
+    ("q.z", "AAAA"),
+    ("a.z", "AAAA"),
+    ("q.here", "TXT"),
+    ("q.here", "MX"),
+    ("*.wild", "TXT"),
+    ("zzz", "A"),
+    ("\\000", "A"),
+];
+
+#[test]
+fn delv_validates_every_kind_of_answer() {
+    let folder = folder("delv");
+    let Some(texts) = signed_texts(&folder.0) else { return };
+    let mut zones = Zones::builder();
+    for (origin, text, _) in &texts {
+        zones = zones.add_zone(our_zone(origin, text));
+    }
+    let zones = zones.build().unwrap();
+    let port = serve(Arc::new(zones)).to_string();
     for (origin, _, anchor) in &texts {
         fs::write(folder.0.join("anchor"), anchor).unwrap();
-        for (host, kind) in questions {
+        for (host, kind) in QUESTIONS {
             let owner =
                 if host.is_empty() { format!("{origin}.") } else { format!("{host}.{origin}.") };
             let root = format!("+root={origin}");
@@ -414,4 +423,61 @@ fn a_signed_answer_that_does_not_fit_sets_tc_and_fits_a_stream() {
         assert_eq!(is_cut, whole.bytes.len() > 512 && small.bytes != whole.bytes, "{owner}");
         message::Message::read(&small.bytes).unwrap();
     }
+}
+
+#[test]
+fn signatures_of_each_algorithm_are_verified_and_wrong_ones_are_told_with_their_line() {
+    let folder = folder("verified");
+    let algorithms = [
+        ("rsa1.test", "NSEC3RSASHA1"),
+        ("rsa256.test", "RSASHA256"),
+        ("rsa512.test", "RSASHA512"),
+        ("p256.test", "ECDSAP256SHA256"),
+        ("p384.test", "ECDSAP384SHA384"),
+        ("ed25519.test", "ED25519"),
+    ];
+    let none = &mut |_: &str| Err("none".to_owned());
+    for (origin, algorithm) in algorithms {
+        for flag in ["KSK", ""] {
+            let mut arguments = vec!["-a", algorithm, "-b", "2048", origin];
+            if !algorithm.contains("RSA") {
+                arguments.drain(2..4);
+            }
+            if !flag.is_empty() {
+                arguments.splice(0..0, ["-f", flag]);
+            }
+            let Some(_) = run(&folder.0, "dnssec-keygen", &arguments) else { return };
+        }
+        // Names in data are in any case, and so are owners.
+        let text = format!(
+            "$ORIGIN {origin}.\n{TEXT}Naptr NAPTR 1 2 \"S\" \"Sip\" \"\" Host.Example.\nSrv SRV 1 2 3 Host\n"
+        );
+        fs::write(folder.0.join("zone"), text.replace("mail A", "MaiL A")).unwrap();
+        let arguments = ["-S", "-o", origin, "-O", "full", "-f", "signed", "zone"];
+        run(&folder.0, "dnssec-signzone", &arguments).unwrap();
+        let text = fs::read_to_string(folder.0.join("signed")).unwrap();
+        let mut faults = |text: &str, now: u64| -> Vec<String> {
+            let faults = Zone::signature_faults(&name(origin), text.as_bytes(), now, none);
+            faults.unwrap().iter().map(ToString::to_string).collect()
+        };
+        let now = now_seconds();
+        assert_eq!(faults(&text, now), [""; 0], "{algorithm}");
+        let of = |place: &str| text.lines().position(|line| line.contains(place)).unwrap() + 1;
+        let changed = text.replace("192.0.2.3", "192.0.2.33");
+        let told = faults(&changed, now);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with(&format!("{}:1: found A of www.{origin}.", of("192.0.2.3"))),
+            "{told:?}"
+        );
+        assert!(told[0].contains("is not over these records"), "{told:?}");
+        let added = format!("{text}new.{origin}. 60 IN A 192.0.2.9\n");
+        assert!(faults(&added, now)[0].contains("no RRSIG"), "{:?}", faults(&added, now));
+        let later = faults(&text, now + 31 * 86_400);
+        assert!(later.len() > 20 && later.iter().all(|fault| fault.contains("has ended")));
+        let before = faults(&text, now - 2 * 86_400);
+        assert!(before.iter().all(|fault| fault.contains("has not begun")));
+    }
+    let plain = Zone::signature_faults(&name("a.test"), TEXT.as_bytes(), 0, none);
+    assert_eq!(plain.unwrap(), []);
 }

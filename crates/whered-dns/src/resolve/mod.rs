@@ -363,9 +363,8 @@ impl<'a, 'q> Resolver<'a, 'q> {
             for record_type in [RecordType::A, RecordType::AAAA] {
                 match host.rrset(record_type) {
                     Some(rrset) if host.cut().is_none() => {
-                        if self.reply.put_if_room(&rrset, names) {
-                            self.sign_if_room(zone, &host, record_type, names.owner);
-                        }
+                        let is_put = self.reply.put_if_room(&rrset, names);
+                        self.sign_if_room(zone, &host, record_type, is_put.then_some(names.owner));
                     }
                     Some(rrset) => {
                         self.reply.put(Section::Additional, &rrset, names);

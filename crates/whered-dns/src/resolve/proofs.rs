@@ -79,19 +79,17 @@ impl<'a> Resolver<'a, '_> {
         }
     }
 
-    /// Puts the signatures of addresses that stand in the additional section, if all of them fit:
-    /// they are not missed otherwise.
+    /// Puts the signatures of addresses that stand in the additional section, at `owner` if they do,
+    /// and if all of them fit: they are not missed otherwise.
     #[inline]
     pub(super) fn sign_if_room(
         &mut self,
         zone: u32,
         node: &Node<'_>,
         record_type: RecordType,
-        owner: usize,
+        owner: Option<usize>,
     ) {
-        if self.proofs_of(zone).is_none() {
-            return;
-        }
+        let (Some(owner), Some(_)) = (owner, self.proofs_of(zone)) else { return };
         let signatures = node.rrset(RecordType::RRSIG).into_iter().flat_map(|all| all.records());
         let covering = signatures.filter(|(_, data)| covered_type(data) == record_type.0);
         let size: usize = covering.map(|(_, data)| RECORD_HEAD_SIZE + data.len()).sum();
@@ -228,12 +226,12 @@ impl<'a> Resolver<'a, '_> {
     #[inline]
     pub(super) fn prove_delegation(&mut self, zone: u32, cut: &Node<'a>, owner: usize, spot: Spot) {
         if let Some(signed) = self.proofs_of(zone) {
-            self.put_delegation(Prover { zone, signed, origin: spot.origin }, cut, owner);
+            self.put_delegation(&Prover { zone, signed, origin: spot.origin }, cut, owner);
         }
     }
 
     #[cold]
-    fn put_delegation(&mut self, prover: Prover<'a>, cut: &Node<'a>, owner: usize) {
+    fn put_delegation(&mut self, prover: &Prover<'a>, cut: &Node<'a>, owner: usize) {
         if let Some(signers) = cut.rrset(RecordType::DS) {
             for (ttl_seconds, data) in signers.records() {
                 let owner = Owner::At(owner);
@@ -243,14 +241,14 @@ impl<'a> Resolver<'a, '_> {
             return;
         }
         match &prover.signed.denial {
-            Denial::Names(_) => self.put_nsec(&prover, cut),
+            Denial::Names(_) => self.put_nsec(prover, cut),
             Denial::Hashes { .. } => {
                 let mut name = Box::new(LowerName::root());
                 let origin = self.zones.zone_at(prover.zone).lower_origin();
                 if name.read(&[cut.owner(), origin].concat()).is_some()
-                    && !self.put_match(&prover, &name, 0)
+                    && !self.put_match(prover, &name, 0)
                 {
-                    self.put_encloser(&prover, &name, name.label_count());
+                    self.put_encloser(prover, &name, name.label_count());
                 }
             }
         }

@@ -34,7 +34,7 @@ use crate::name::Name;
 pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneError> {
     parsed.forget_closing_soa();
     let hashed = parsed.take_hashed();
-    let hashed = signing::hashed_records(&parsed, hashed)?;
+    let hashed = signing::hashed_records(&parsed, &hashed)?;
     if !hashed.is_empty() {
         parsed.forget_bare_owners();
     }

@@ -366,6 +366,14 @@ impl<'s, 'a> Source<'s, 'a> {
                 let text = self.joined(false)?;
                 self.base64(&text, wire)?;
             }
+            part => self.rare_part(part, wire)?,
+        }
+        Ok(())
+    }
+
+    /// A part of DNSSEC, of numbers that have names, or of one type alone.
+    fn rare_part(&mut self, part: Part, wire: &mut Vec<u8>) -> Result<(), DataError> {
+        match part {
             Part::Salt => {
                 let text = self.next()?.raw;
                 let mut salt = Vec::new();
@@ -407,6 +415,8 @@ impl<'s, 'a> Source<'s, 'a> {
             Part::HostIdentity => odd_parts::host_identity(self, wire)?,
             Part::Relay => odd_parts::relay(self, wire)?,
             Part::ServiceParameters => service_parameters::read(self, wire)?,
+            // The others are read above.
+            _ => {}
         }
         Ok(())
     }

@@ -36,6 +36,7 @@ mod plain;
 pub(crate) mod rdata;
 mod service_parameters;
 pub(crate) mod signed;
+mod verify;
 
 pub(crate) use compile::{CompressionContext, compile};
 pub use error::ZoneError;
@@ -148,6 +149,24 @@ impl Zone {
     ) -> Result<Zone, ZoneError> {
         let (parsed, end) = master::read(origin, text, dnssec, include)?;
         build::build(parsed, &end)
+    }
+
+    /// Verifies the signatures of a signed zone at a time, in seconds since 1970: a fault for each
+    /// rrset that has none which holds, none for an unsigned zone. Algorithms: RSA with SHA-1,
+    /// SHA-256 and SHA-512, ECDSA P-256 and P-384, Ed25519.
+    ///
+    /// # Errors
+    ///
+    /// A mistake in the text.
+    pub fn signature_faults(
+        origin: &Name,
+        text: &[u8],
+        now_seconds: u64,
+        include: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
+    ) -> Result<Vec<ZoneError>, ZoneError> {
+        let (mut parsed, _) = master::read(origin, text, Dnssec::Serve, include)?;
+        parsed.forget_closing_soa();
+        Ok(verify::faults(&mut parsed, now_seconds))
     }
 
     /// The zone's name.

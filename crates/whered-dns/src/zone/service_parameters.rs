@@ -135,91 +135,85 @@ fn check(found: &[(u16, Vec<u8>)]) -> Result<(), String> {
 /// The wire form of a parameter's value.
 fn data_of(key: u16, value: Option<&[u8]>) -> Result<Vec<u8>, String> {
     let name = name_of(key);
-    let required = || {
-        let value = value.filter(|value| !value.is_empty());
-        value.ok_or_else(|| format!("{name} has a value"))
-    };
+    let given = value.filter(|value| !value.is_empty());
+    let required = || given.ok_or_else(|| format!("{name} has a value"));
     let text = || {
         let text = std::str::from_utf8(required()?).ok();
         text.ok_or_else(|| format!("{name} has a value in ASCII"))
     };
-    let mut data = Vec::new();
     match key {
-        MANDATORY => {
-            let mut keys = Vec::new();
-            for name in text()?.split(',') {
-                let key = key_of(name).filter(|key| *key != MANDATORY);
-                keys.push(
-                    key.ok_or_else(|| format!("mandatory lists other parameters, not {name:?}"))?,
-                );
-            }
-            keys.sort_unstable();
-            let count = keys.len();
-            keys.dedup();
-            if keys.len() != count {
-                return Err("mandatory lists a parameter once".to_owned());
-            }
-            for key in keys {
-                put_u16(key, &mut data);
-            }
-        }
+        MANDATORY => mandatory(text()?),
         ALPN => {
-            for protocol in listed(required()?) {
-                let length = u8::try_from(protocol.len()).ok().filter(|length| *length > 0);
-                data.push(length.ok_or("alpn lists protocols of 1 to 255 bytes")?);
-                data.extend(protocol);
-            }
+            texts(required()?, 1).ok_or_else(|| "alpn lists protocols of 1 to 255 bytes".into())
         }
-        NO_DEFAULT_ALPN | 8 => {
-            if value.is_some_and(|value| !value.is_empty()) {
-                return Err(format!("{name} has no value"));
-            }
-        }
-        3 => {
-            let port = text()?;
-            let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
-            let port = port.parse().ok().filter(|_| is_number);
-            put_u16(port.ok_or("port has a number from 0 to 65535")?, &mut data);
-        }
+        NO_DEFAULT_ALPN | 8 => match given {
+            None => Ok(Vec::new()),
+            Some(_) => Err(format!("{name} has no value")),
+        },
+        3 => numbers(text()?, 1).ok_or_else(|| "port has a number from 0 to 65535".into()),
         4 => {
-            for address in text()?.split(',') {
-                let address: Ipv4Addr =
-                    address.parse().map_err(|_| "ipv4hint lists IPv4 addresses")?;
-                data.extend_from_slice(&address.octets());
-            }
+            let octets = |address: &str| address.parse().ok().map(|one: Ipv4Addr| one.octets());
+            let octets: Option<Vec<_>> = text()?.split(',').map(octets).collect();
+            octets.map(|all| all.concat()).ok_or_else(|| "ipv4hint lists IPv4 addresses".into())
         }
         5 => {
             let decoded = domain::utils::base64::decode::<Vec<u8>>(text()?);
-            data.extend(decoded.map_err(|_| "ech has a value in base 64")?);
+            decoded.map_err(|_| "ech has a value in base 64".into())
         }
         6 => {
-            for address in text()?.split(',') {
-                let address: Ipv6Addr =
-                    address.parse().map_err(|_| "ipv6hint lists IPv6 addresses")?;
-                data.extend_from_slice(&address.octets());
-            }
+            let octets = |address: &str| address.parse().ok().map(|one: Ipv6Addr| one.octets());
+            let octets: Option<Vec<_>> = text()?.split(',').map(octets).collect();
+            octets.map(|all| all.concat()).ok_or_else(|| "ipv6hint lists IPv6 addresses".into())
         }
-        7 => data.extend_from_slice(required()?),
+        7 => Ok(required()?.to_vec()),
         9 => {
-            for group in text()?.split(',') {
-                let group = group.parse().map_err(|_| "tls-supported-groups lists numbers")?;
-                put_u16(group, &mut data);
-            }
+            let found = numbers(text()?, usize::MAX);
+            found.ok_or_else(|| "tls-supported-groups lists numbers".into())
         }
         10 => {
-            // An empty value is the empty list.
-            let segments = value.filter(|value| !value.is_empty());
-            for segment in segments.map(listed).unwrap_or_default() {
-                data.push(
-                    u8::try_from(segment.len())
-                        .map_err(|_| "docpath lists texts of at most 255 bytes")?,
-                );
-                data.extend(segment);
-            }
+            let found = given.map_or(Some(Vec::new()), |value| texts(value, 0));
+            found.ok_or_else(|| "docpath lists texts of at most 255 bytes".into())
         }
-        _ => data.extend_from_slice(value.unwrap_or_default()),
+        _ => Ok(value.unwrap_or_default().to_vec()),
     }
-    Ok(data)
+}
+
+/// The numbers of the parameters that a list names.
+fn mandatory(list: &str) -> Result<Vec<u8>, String> {
+    let mut keys = Vec::new();
+    for name in list.split(',') {
+        let key = key_of(name).filter(|key| *key != MANDATORY);
+        keys.push(key.ok_or_else(|| format!("mandatory lists other parameters, not {name:?}"))?);
+    }
+    keys.sort_unstable();
+    let count = keys.len();
+    keys.dedup();
+    if keys.len() != count {
+        return Err("mandatory lists a parameter once".to_owned());
+    }
+    Ok(keys.into_iter().flat_map(u16::to_be_bytes).collect())
+}
+
+/// Texts of a list, each with its length in front; none if one has fewer bytes than `least` or more
+/// than 255.
+fn texts(list: &[u8], least: usize) -> Option<Vec<u8>> {
+    let mut data = Vec::new();
+    for text in listed(list) {
+        data.push(u8::try_from(text.len()).ok().filter(|_| text.len() >= least)?);
+        data.extend(text);
+    }
+    Some(data)
+}
+
+/// Decimal numbers of a list of at most `most`.
+fn numbers(list: &str, most: usize) -> Option<Vec<u8>> {
+    let mut data = Vec::new();
+    for (at, number) in list.split(',').enumerate() {
+        let is_decimal = number.bytes().all(|byte| byte.is_ascii_digit());
+        let number: u16 = number.parse().ok().filter(|_| is_decimal && at < most)?;
+        data.extend(number.to_be_bytes());
+    }
+    Some(data)
 }
 
 /// The items of a list between commas, `\,` and `\\` undone.

@@ -19,11 +19,11 @@ pub(crate) fn run(arguments: &ZoneCheckArguments) -> Result<Outcome, Failure> {
     let (mut odd, mut failed) = (false, false);
     for path in &arguments.files {
         match one(path, arguments.origin.as_deref(), arguments.unsigned.into()) {
-            Ok(zone) => {
-                for warning in zone.warnings() {
-                    writeln!(out, "{}", placed(path, warning))?;
+            Ok((zone, faults)) => {
+                for remark in zone.warnings().iter().chain(&faults) {
+                    writeln!(out, "{}", placed(path, remark))?;
                 }
-                odd |= !zone.warnings().is_empty();
+                odd |= !zone.warnings().is_empty() || !faults.is_empty();
                 let (origin, serial) = (zone.origin(), zone.serial());
                 let (records, names) = (zone.record_count(), zone.name_count());
                 let (ends, has_ended) = signatures_end(&zone);
@@ -52,7 +52,12 @@ pub(crate) fn run(arguments: &ZoneCheckArguments) -> Result<Outcome, Failure> {
     })
 }
 
-fn one(path: &Path, origin: Option<&str>, dnssec: Dnssec) -> Result<Zone, String> {
+/// The zone of a file, and the faults of its signatures.
+fn one(
+    path: &Path,
+    origin: Option<&str>,
+    dnssec: Dnssec,
+) -> Result<(Zone, Vec<ZoneError>), String> {
     let name = origin.or_else(|| name_of(path)).ok_or_else(|| {
         format!("{}: --origin is needed: the file's name is none of a zone", shown(path))
     })?;
@@ -64,13 +69,23 @@ fn one(path: &Path, origin: Option<&str>, dnssec: Dnssec) -> Result<Zone, String
         let path = folder.join(included);
         read_plain(&path).map_err(|error| format!("{}: {error}", path.display()))
     };
-    let zone = Zone::from_any_master_file(&origin, &text, dnssec, &mut include);
-    zone.map_err(|error| placed(path, &error))
+    let wrong = |error: ZoneError| placed(path, &error);
+    let zone = Zone::from_any_master_file(&origin, &text, dnssec, &mut include).map_err(wrong)?;
+    let is_signed = zone.first_expiry_seconds(0).is_some();
+    let faults = match is_signed {
+        true => Zone::signature_faults(&origin, &text, now_seconds(), &mut include),
+        false => Ok(Vec::new()),
+    };
+    Ok((zone, faults.map_err(wrong)?))
+}
+
+fn now_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// When the signatures of a signed zone end, in words, and whether one has ended.
 fn signatures_end(zone: &Zone) -> (String, bool) {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = now_seconds();
     let Some(expiry) = zone.first_expiry_seconds(now) else { return (String::new(), false) };
     let time = Timestamp::from_second(expiry.try_into().unwrap_or(i64::MAX));
     let time = time.map_or_else(|_| expiry.to_string(), |time| time.to_string());

@@ -22,7 +22,7 @@ use crate::code::RecordType;
 /// the others, too many iterations, an NSEC3 without a signature.
 pub(super) fn hashed_records(
     parsed: &ParsedZone,
-    owners: Vec<Vec<Record>>,
+    owners: &[Vec<Record>],
 ) -> Result<Vec<(HashParameters, Hashed)>, ZoneError> {
     owners.iter().map(|records| hashed_record(parsed, records)).collect()
 }
