@@ -5,9 +5,32 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::{Arc, RwLock};
 
+use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use whered_engine::sync;
+
+/// The configuration of new connections. A reload puts another one in its place.
+#[derive(Clone)]
+pub(crate) struct CurrentTls(Arc<RwLock<Arc<ServerConfig>>>);
+
+impl CurrentTls {
+    pub(crate) fn new(config: Arc<ServerConfig>) -> CurrentTls {
+        CurrentTls(Arc::new(RwLock::new(config)))
+    }
+
+    /// What a connection that begins now takes.
+    pub(crate) fn get(&self) -> Arc<ServerConfig> {
+        Arc::clone(&sync::read(&self.0))
+    }
+
+    /// New connections take this from now on; those that are open go on as they are.
+    pub(crate) fn exchange(&self, config: Arc<ServerConfig>) {
+        *sync::write(&self.0) = config;
+    }
+}
 
 /// The certificates of a PEM file.
 ///

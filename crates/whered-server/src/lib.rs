@@ -47,6 +47,7 @@ mod runtime;
 mod server;
 mod snapshots;
 mod sweep;
+mod tls;
 mod zone_watch;
 
 pub use config::{BackupConfig, Config, ConfigError, JournalConfig, SetsConfig, SnapshotConfig};

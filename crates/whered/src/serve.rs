@@ -229,6 +229,7 @@ fn announce(server: &Server, demo: bool) -> Result<(), Failure> {
         ("resp", server.resp_addresses()),
         ("resp-tls", server.resp_tls_addresses()),
         ("http", server.http_addresses()),
+        ("http-tls", server.http_tls_addresses()),
         ("dns", server.dns_addresses()),
     ];
     for (door, addresses) in doors {
@@ -242,7 +243,7 @@ fn announce(server: &Server, demo: bool) -> Result<(), Failure> {
     writeln!(out, "ready")?;
     let port = |addresses: &[SocketAddr]| addresses.first().map_or(0, SocketAddr::port);
     if demo {
-        let [resp, _, http, dns] = doors.map(|(_, addresses)| port(addresses));
+        let [resp, _, http, _, dns] = doors.map(|(_, addresses)| port(addresses));
         writeln!(out, "{}", demo::commands(resp, http, dns))?;
     }
     Ok(out.flush()?)

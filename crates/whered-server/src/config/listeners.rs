@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use super::error::ConfigError;
+use super::resp::{TLS_KEYS, read_tls};
 use super::section::{Keys, Section, defined, resolve_path, set};
 use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
 use crate::dns::{DnsOptions, QueryLogOptions};
@@ -17,9 +18,10 @@ use crate::listen::ProcessUser;
 
 const HTTP: Keys = Keys {
     title: "[http]",
-    allowed: &["listen", "token", "hosts", "origins", "max_connections", "console"],
-    later: &["tls"],
+    allowed: &["listen", "tls", "token", "hosts", "origins", "max_connections", "console"],
+    later: &[],
 };
+const HTTP_TLS: Keys = Keys { title: "[http.tls]", allowed: &TLS_KEYS, later: &[] };
 const HOSTS_EXAMPLE: &str = "names and addresses without ports such as \"maps.example.com\"";
 const ORIGINS_EXAMPLE: &str = "origins such as \"https://maps.example.com\"";
 const DNS: Keys = Keys {
@@ -47,7 +49,7 @@ const DNS: Keys = Keys {
 const SERVER: Keys = Keys { title: "[server]", allowed: &["user", "group"], later: &[] };
 /// The tables of this module.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 3] = [&SERVER, &HTTP, &DNS];
+pub(super) const TABLES: [&Keys; 4] = [&SERVER, &HTTP, &HTTP_TLS, &DNS];
 
 pub(super) const THREADS: RangeInclusive<u64> = 1..=256;
 pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
@@ -77,6 +79,7 @@ pub(super) fn read_http(top: &Section<'_>, config: &mut HttpOptions) -> Result<(
     }
     let guard_missing = config.token.is_none().then_some("token");
     config.listen = read_listen(&section, &config.listen, guard_missing)?;
+    config.tls = read_tls(&section, &HTTP_TLS, guard_missing)?;
     config.hosts = read_trusted(&section, "hosts", crate::http::is_host, HOSTS_EXAMPLE)?;
     config.origins = read_origins(&section, config.token.is_some())?;
     set(&mut config.max_connections, section.integer("max_connections", CONNECTIONS)?);

@@ -211,7 +211,7 @@ impl Config {
             self.resp.users.iter().flat_map(crate::resp::missing_lists).collect();
         let resp = &self.resp;
         let has_resp = !resp.listen.is_empty() || resp.tls.is_some() || resp.unix_socket.is_some();
-        if !has_resp && self.http.listen.is_empty() && self.dns.listen.is_empty() {
+        if !has_resp && !self.http.is_open() && self.dns.listen.is_empty() {
             remarks.push(
                 "nothing listens; a listener opens with its section, [resp], [http] or [dns], or \
                  with --resp, --http or --dns"
@@ -291,10 +291,13 @@ impl Config {
         let tls = self.resp.tls.as_ref();
         let tls_unguarded = resp_unguarded && !tls.is_some_and(TlsOptions::is_guarded);
         let tls_open = tls.and_then(|tls| open(&tls.listen));
+        let is_guarded = self.http.tls.as_ref().is_some_and(TlsOptions::is_guarded);
+        let http_unguarded = self.http.token.is_none() && !is_guarded;
         let listeners = [
             ("RESP", "password", "[resp]", open(&self.resp.listen), resp_unguarded),
             ("RESP with TLS", "password", "[resp]", tls_open, tls_unguarded),
             ("HTTP", "token", "[http]", open(&self.http.listen), self.http.token.is_none()),
+            ("HTTP with TLS", "token", "[http]", open(self.http.tls_listen()), http_unguarded),
         ];
         listeners.into_iter().find_map(|(listener, key, table, address, unguarded)| {
             let address = address.filter(|_| unguarded)?;

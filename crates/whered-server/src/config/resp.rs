@@ -39,11 +39,10 @@ const RESP: Keys = Keys {
     ],
     later: &["users"],
 };
-const TLS: Keys = Keys {
-    title: "[resp.tls]",
-    allowed: &["listen", "certificate", "key", "client_ca", "client_certificate"],
-    later: &[],
-};
+/// The keys of a table `tls`.
+pub(super) const TLS_KEYS: [&str; 5] =
+    ["listen", "certificate", "key", "client_ca", "client_certificate"];
+const TLS: Keys = Keys { title: "[resp.tls]", allowed: &TLS_KEYS, later: &[] };
 const USER: Keys = Keys {
     title: "[[resp.user]]",
     allowed: &[
@@ -84,7 +83,7 @@ pub(super) fn read_resp(top: &Section<'_>, config: &mut RespOptions) -> Result<(
     (config.password, config.password_sha256) = read_password(&section)?;
     let guard_missing = (!config.has_password()).then_some("password");
     config.listen = read_listen(&section, &config.listen, guard_missing)?;
-    config.tls = read_tls(&section, guard_missing)?;
+    config.tls = read_tls(&section, &TLS, guard_missing)?;
     config.unix_socket = read_unix_socket(&section)?;
     read_users(&section, config)?;
     config.threads = section.integer("threads", THREADS)?.map(|found| found.value as usize);
@@ -144,11 +143,13 @@ fn parse_hash(text: &str) -> Option<PasswordHash> {
     Some(hash)
 }
 
-fn read_tls(
-    resp: &Section<'_>,
+/// Reads the table `tls` of a listener's section.
+pub(super) fn read_tls(
+    listener: &Section<'_>,
+    keys: &'static Keys,
     guard_missing: Option<&str>,
 ) -> Result<Option<TlsOptions>, ConfigError> {
-    let Some(section) = resp.table("tls", &TLS)? else {
+    let Some(section) = listener.table("tls", keys)? else {
         return Ok(None);
     };
     let path = |found: SpannedValue<&str>| resolve_path(section.document.path, found.value);

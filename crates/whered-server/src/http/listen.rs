@@ -22,11 +22,13 @@ use whered_engine::sync;
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep, sleep_until, timeout};
 
 use super::refusal;
+use super::transport::Transport;
+use crate::certificates::CurrentTls;
 
 /// The longest time between two writes of a connection, and before the first one.
 pub(crate) const PROGRESS: Duration = Duration::from_secs(30);
@@ -46,6 +48,8 @@ const EVICTION_TIME: Duration = Duration::from_secs(1);
 /// A listener with a limit that several may share.
 pub(crate) struct LimitedListener {
     pub(crate) listener: TcpListener,
+    /// Its connections speak TLS.
+    pub(crate) tls: Option<CurrentTls>,
     pub(crate) connections: Arc<Connections>,
 }
 
@@ -87,13 +91,13 @@ impl Connections {
         permit.ok()?.ok()
     }
 
-    fn add(&self) -> (u64, Connection) {
+    fn add(&self, local: Option<SocketAddr>, is_tls: bool) -> (u64, Connection) {
         let shared = Arc::new(ConnectionState {
             is_busy: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
             state: Mutex::new(State { since: Instant::now(), waker: None }),
         });
-        let connection = Connection { local: None, shared };
+        let connection = Connection { local, is_tls, shared };
         let mut open = self.open();
         open.next_number += 1;
         let number = open.next_number;
@@ -107,6 +111,7 @@ impl Connections {
 pub(crate) struct Connection {
     /// The address of this machine that it came to.
     pub(crate) local: Option<SocketAddr>,
+    pub(crate) is_tls: bool,
     shared: Arc<ConnectionState>,
 }
 
@@ -164,8 +169,7 @@ impl Connection {
 
 impl Connected<IncomingStream<'_, LimitedListener>> for Connection {
     fn connect_info(stream: IncomingStream<'_, LimitedListener>) -> Connection {
-        let stream = stream.io();
-        Connection { local: stream.stream.local_addr().ok(), ..stream.connection.clone() }
+        stream.io().connection.clone()
     }
 }
 
@@ -184,7 +188,7 @@ impl Drop for WorkGuard {
 
 /// A connection that counts against the limit and has a clock.
 pub(crate) struct LimitedStream {
-    stream: TcpStream,
+    stream: Transport,
     clock: Pin<Box<Sleep>>,
     /// What was read since the clock was set.
     read_bytes: usize,
@@ -225,9 +229,10 @@ impl axum::serve::Listener for LimitedListener {
                 continue;
             };
             let clock = Box::pin(sleep_until(Instant::now() + PROGRESS));
-            let (number, connection) = self.connections.add();
+            let (local, tls) = (stream.local_addr().ok(), self.tls.as_ref().map(CurrentTls::get));
+            let (number, connection) = self.connections.add(local, tls.is_some());
             let limited = LimitedStream {
-                stream,
+                stream: Transport::new(stream, tls),
                 clock,
                 read_bytes: 0,
                 instead: None,

@@ -37,6 +37,7 @@ mod sets;
 mod state;
 mod tables;
 mod token;
+mod transport;
 mod trust;
 
 use std::io;
@@ -49,6 +50,7 @@ use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::{Method, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -68,8 +70,10 @@ pub use self::options::HttpOptions;
 use self::state::HttpState;
 pub(crate) use self::state::{MetricsFormat, RenderMetrics};
 use self::token::has_token;
-use self::trust::TrustPolicy;
+pub(crate) use self::transport::configure as configure_tls;
+use self::trust::{Arrival, TrustPolicy};
 pub(crate) use self::trust::{EVERY_ORIGIN, is_host, is_origin};
+use crate::certificates::CurrentTls;
 use crate::feeds::FeedConfig;
 use crate::listen::{self as sockets, Kind, Sockets};
 use crate::runtime::RuntimeThread;
@@ -87,6 +91,8 @@ const FINISH_TIME: Duration = Duration::from_secs(2);
 /// The running listener.
 pub(crate) struct HttpListener {
     addresses: Vec<SocketAddr>,
+    tls_addresses: Vec<SocketAddr>,
+    tls: Option<CurrentTls>,
     thread: RuntimeThread,
 }
 
@@ -103,9 +109,13 @@ impl HttpListener {
         metrics: RenderMetrics,
         sockets: &Sockets,
     ) -> io::Result<HttpListener> {
-        let listeners = sockets::listeners(sockets, Kind::Http, &options.listen)?;
-        let addresses = listeners.iter().map(std::net::TcpListener::local_addr);
-        let addresses = addresses.collect::<io::Result<_>>()?;
+        let plain = sockets::listeners(sockets, Kind::Http, &options.listen)?;
+        let encrypted = sockets::listeners(sockets, Kind::HttpTls, options.tls_listen())?;
+        let (addresses, tls_addresses) = (addresses_of(&plain)?, addresses_of(&encrypted)?);
+        let tls = options.tls.as_ref().map(configure_tls).transpose()?.map(CurrentTls::new);
+        let plain = plain.into_iter().map(|listener| (listener, None));
+        let encrypted = encrypted.into_iter().map(|listener| (listener, tls.clone()));
+        let listeners: Vec<_> = plain.chain(encrypted).collect();
         let token = options.token.clone();
         let (hosts, origins) = (options.hosts.clone(), options.origins.clone());
         let trusted = TrustPolicy { hosts, origins };
@@ -119,12 +129,24 @@ impl HttpListener {
         let thread = RuntimeThread::start("whered-http", SEARCHES, FINISH_TIME, |stop| {
             serve(listeners, router, connections, stop)
         })?;
-        Ok(HttpListener { addresses, thread })
+        Ok(HttpListener { addresses, tls_addresses, tls, thread })
     }
 
     /// Where it listens.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Where it listens for TLS.
+    pub(crate) fn tls_addresses(&self) -> &[SocketAddr] {
+        &self.tls_addresses
+    }
+
+    /// New connections take these certificates; those that are open go on.
+    pub(crate) fn exchange_tls(&self, config: Arc<ServerConfig>) {
+        if let Some(tls) = &self.tls {
+            tls.exchange(config);
+        }
     }
 
     /// Answers what was asked, then closes.
@@ -133,8 +155,12 @@ impl HttpListener {
     }
 }
 
+fn addresses_of(listeners: &[std::net::TcpListener]) -> io::Result<Vec<SocketAddr>> {
+    listeners.iter().map(std::net::TcpListener::local_addr).collect()
+}
+
 async fn serve(
-    listeners: Vec<std::net::TcpListener>,
+    listeners: Vec<(std::net::TcpListener, Option<CurrentTls>)>,
     router: Router,
     connections: Arc<Connections>,
     stop: watch::Receiver<bool>,
@@ -144,9 +170,12 @@ async fn serve(
         tracing::debug!("the threads of HTTP have turns of the usual length: {error}");
     }
     let mut serving = JoinSet::new();
-    for listener in listeners {
+    for (listener, tls) in listeners {
         let listener = match TcpListener::from_std(listener) {
-            Ok(listener) => LimitedListener { listener, connections: Arc::clone(&connections) },
+            Ok(listener) => {
+                let connections = Arc::clone(&connections);
+                LimitedListener { listener, tls, connections }
+            }
             Err(error) => {
                 tracing::error!("an HTTP listener is lost: {error}");
                 continue;
@@ -264,7 +293,9 @@ fn admit(state: &HttpState, route: &str, request: &Request) -> Result<(), HttpEr
         return Ok(());
     }
     if state.token.is_none() {
-        state.trusted.check(request, local, is_upload(route, request))?;
+        let is_tls = connection.is_some_and(|ConnectInfo(connection)| connection.is_tls);
+        let is_upload = is_upload(route, request);
+        state.trusted.check(request, Arrival { local, is_tls, is_upload })?;
         if access == Access::AsElsewhere {
             return Ok(());
         }

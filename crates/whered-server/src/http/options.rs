@@ -4,6 +4,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
+use crate::tls::TlsOptions;
+
 /// The port where it listens by default.
 const PORT: u16 = 8080;
 
@@ -12,6 +14,8 @@ const PORT: u16 = 8080;
 pub struct HttpOptions {
     /// Where to listen; empty: not at all.
     pub listen: Vec<SocketAddr>,
+    /// Where to listen for TLS, and with which certificates.
+    pub tls: Option<TlsOptions>,
     /// The bearer token that requests must carry.
     pub token: Option<String>,
     /// Names beside loopback names and the listener's address that requests without a token may be
@@ -25,10 +29,23 @@ pub struct HttpOptions {
     pub console: bool,
 }
 
+impl HttpOptions {
+    /// Where to listen for TLS.
+    pub fn tls_listen(&self) -> &[SocketAddr] {
+        self.tls.as_ref().map_or(&[], |tls| &tls.listen)
+    }
+
+    /// Whether there is any address to listen on.
+    pub fn is_open(&self) -> bool {
+        !self.listen.is_empty() || !self.tls_listen().is_empty()
+    }
+}
+
 impl Default for HttpOptions {
     fn default() -> Self {
         HttpOptions {
             listen: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, PORT))],
+            tls: None,
             token: None,
             hosts: Vec::new(),
             origins: Vec::new(),

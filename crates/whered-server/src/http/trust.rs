@@ -34,6 +34,15 @@ pub(super) struct TrustPolicy {
     pub(super) origins: Vec<String>,
 }
 
+/// How a request has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// The address of this machine that it came to.
+    pub(super) local: Option<SocketAddr>,
+    pub(super) is_tls: bool,
+    pub(super) is_upload: bool,
+}
+
 /// A host and a port, as `Host` and origins name them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Authority<'a> {
@@ -159,15 +168,14 @@ pub(super) fn check_form(request: &Request) -> Result<(), HttpError> {
 }
 
 impl TrustPolicy {
-    /// Checks a request without a token that came to the address `local`.
+    /// Checks a request without a token.
     ///
     /// # Errors
     /// 403 with the reason, if it may come from a foreign web page.
     pub(super) fn check(
         &self,
         request: &Request,
-        local: Option<SocketAddr>,
-        is_upload: bool,
+        Arrival { local, is_tls, is_upload }: Arrival,
     ) -> Result<(), HttpError> {
         self.check_host(request, local)?;
         let local = canonical(local);
@@ -178,7 +186,7 @@ impl TrustPolicy {
         for value in headers.get_all(header::ORIGIN) {
             let found = value.to_str().unwrap_or("?");
             is_listed = self.lists_origin(found) || (self.is_public() && !is_upload);
-            if !is_listed && !is_own_origin(found, asked, local) {
+            if !is_listed && !is_own_origin(found, asked, local, is_tls) {
                 return Err(refused(
                     "Origin",
                     found,
@@ -265,9 +273,15 @@ fn is_loopback_name(name: &str) -> bool {
 }
 
 /// Whether an origin is that of the listener: what was asked, or the address that was connected to.
-fn is_own_origin(found: &str, asked: Option<Authority<'_>>, local: Option<SocketAddr>) -> bool {
+fn is_own_origin(
+    found: &str,
+    asked: Option<Authority<'_>>,
+    local: Option<SocketAddr>,
+    is_tls: bool,
+) -> bool {
+    let (own_scheme, usual) = if is_tls { ("https", 443) } else { ("http", 80) };
     let Some((scheme, found)) = origin(found) else { return false };
-    let asked = asked.map(|asked| Authority { port: asked.port.or(Some(80)), ..asked });
+    let asked = asked.map(|asked| Authority { port: asked.port.or(Some(usual)), ..asked });
     let is_local = local.is_some_and(|local| {
         let is_host = match found.host {
             Host::Name(name) => local.ip().is_loopback() && name.eq_ignore_ascii_case("localhost"),
@@ -275,7 +289,7 @@ fn is_own_origin(found: &str, asked: Option<Authority<'_>>, local: Option<Socket
         };
         is_host && found.port == Some(local.port())
     });
-    scheme.eq_ignore_ascii_case("http") && (asked == Some(found) || is_local)
+    scheme.eq_ignore_ascii_case(own_scheme) && (asked == Some(found) || is_local)
 }
 
 fn check_site(headers: &HeaderMap, has_listed_origin: bool) -> Result<(), HttpError> {

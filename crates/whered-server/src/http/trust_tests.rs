@@ -15,7 +15,8 @@ fn status_at(trusted: &TrustPolicy, local: &str, target: &str, headers: &[(&str,
     }
     let request = request.body(Body::empty()).expect("a request");
     let local = local.parse().ok();
-    let checked = check_form(&request).and_then(|()| trusted.check(&request, local, false));
+    let checked = check_form(&request)
+        .and_then(|()| trusted.check(&request, Arrival { local, ..Arrival::default() }));
     use axum::response::IntoResponse;
     checked.map_or_else(|error| error.into_response().status().as_u16(), |()| 200)
 }

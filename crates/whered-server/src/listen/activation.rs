@@ -77,7 +77,7 @@ fn assign(options: &ListenOptions, descriptors: Vec<OwnedFd>) -> io::Result<Sock
         let copies = match kind {
             Kind::Resp | Kind::RespTls => options.resp_threads,
             Kind::DnsUdp => options.dns_threads,
-            Kind::DnsTcp | Kind::RespUnix | Kind::Http => 1,
+            Kind::DnsTcp | Kind::RespUnix | Kind::Http | Kind::HttpTls => 1,
         };
         // The loop of datagrams waits in the system call, all others in an event loop.
         SockRef::from(&descriptor).set_nonblocking(kind != Kind::DnsUdp)?;
@@ -119,12 +119,13 @@ fn listener_of(options: &ListenOptions, descriptor: BorrowedFd<'_>) -> io::Resul
     }
     let address =
         address.as_socket().ok_or_else(|| wrong("a socket is neither of IP nor of a path"))?;
-    let listeners: [(Kind, Type, &[SocketAddr]); 5] = [
+    let listeners: [(Kind, Type, &[SocketAddr]); 6] = [
         (Kind::DnsUdp, Type::DGRAM, &options.dns),
         (Kind::DnsTcp, Type::STREAM, &options.dns),
         (Kind::Resp, Type::STREAM, &options.resp),
         (Kind::RespTls, Type::STREAM, &options.resp_tls),
         (Kind::Http, Type::STREAM, &options.http),
+        (Kind::HttpTls, Type::STREAM, &options.http_tls),
     ];
     let is_it =
         |(_, of, listen): &&(Kind, Type, &[SocketAddr])| *of == kind && listen.contains(&address);

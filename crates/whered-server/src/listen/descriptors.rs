@@ -62,7 +62,7 @@ fn own_count(options: &ListenOptions) -> u64 {
     let resp = options.resp_threads as u64 * (listeners + 1);
     // Each socket twice (the metrics ask it too), and what the thread waits with.
     let dns = options.dns_threads as u64 * (options.dns.len() as u64 * 2 + 3);
-    OWN + OWN_PER_THREAD * (resp + dns) + options.http.len() as u64
+    OWN + OWN_PER_THREAD * (resp + dns) + (options.http.len() + options.http_tls.len()) as u64
 }
 
 /// Shrinks the numbers in proportion so that their sum fits; none becomes zero.

@@ -39,6 +39,7 @@ pub(crate) struct ListenOptions {
     pub(crate) resp_unix: Option<UnixSocketOptions>,
     pub(crate) resp_threads: usize,
     pub(crate) http: Vec<SocketAddr>,
+    pub(crate) http_tls: Vec<SocketAddr>,
     /// By UDP and TCP alike.
     pub(crate) dns: Vec<SocketAddr>,
     /// Of UDP.

@@ -34,11 +34,19 @@ pub(crate) enum Kind {
     RespTls,
     RespUnix,
     Http,
+    HttpTls,
 }
 
 impl Kind {
-    const ALL: [Kind; 6] =
-        [Kind::DnsUdp, Kind::DnsTcp, Kind::Resp, Kind::RespTls, Kind::RespUnix, Kind::Http];
+    const ALL: [Kind; 7] = [
+        Kind::DnsUdp,
+        Kind::DnsTcp,
+        Kind::Resp,
+        Kind::RespTls,
+        Kind::RespUnix,
+        Kind::Http,
+        Kind::HttpTls,
+    ];
 
     /// As messages between processes name it. Newer programs must know these names, too.
     pub(crate) fn name(self) -> &'static str {
@@ -49,6 +57,7 @@ impl Kind {
             Kind::RespTls => "resp-tls",
             Kind::RespUnix => "resp-unix",
             Kind::Http => "http",
+            Kind::HttpTls => "http-tls",
         }
     }
 
@@ -106,14 +115,8 @@ impl Sockets {
         let unix = options.resp_unix.as_ref();
         opening.resp_unix(unix).map_err(|error| with_listener("RESP", &error))?;
         opening.dns(&options.dns, options.dns_threads)?;
-        for (number, address) in numbered(&options.http) {
-            let key = of_address(Kind::Http, number, address);
-            if !opening.take(&key) {
-                let socket = bind::bind_tcp(address)
-                    .map_err(|error| bind::with_address("HTTP", address, &error))?;
-                opening.keep(&key, socket.into());
-            }
-        }
+        opening.http(Kind::Http, &options.http)?;
+        opening.http(Kind::HttpTls, &options.http_tls)?;
         Ok(opening.opened)
     }
 
@@ -201,6 +204,18 @@ impl SocketOpener {
             let key = of_path(&options.path);
             if !self.take(&key) {
                 self.keep(&key, bind::bind_unix(options)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn http(&mut self, kind: Kind, listen: &[SocketAddr]) -> io::Result<()> {
+        for (number, address) in numbered(listen) {
+            let key = of_address(kind, number, address);
+            if !self.take(&key) {
+                let socket = bind::bind_tcp(address);
+                let socket = socket.map_err(|error| bind::with_address("HTTP", address, &error))?;
+                self.keep(&key, socket.into());
             }
         }
         Ok(())

@@ -53,7 +53,6 @@ mod settings;
 mod slowlog;
 mod statistics;
 mod stream;
-mod tls;
 mod transaction;
 mod users;
 mod watch;
@@ -78,13 +77,14 @@ use refused_commands::RefusedCommands;
 use session::SharedState;
 use statistics::Statistics;
 pub(crate) use statistics::Totals;
-pub use tls::TlsOptions;
 pub use users::{NameKind, PasswordHash, UserOptions, hash as password_hash};
 use users::{User, Users};
 use worker::Worker;
 
 pub use crate::listen::UnixSocketOptions;
 use crate::listen::{self as sockets, Kind, Sockets};
+use crate::tls;
+pub use crate::tls::TlsOptions;
 
 /// The open listener: listeners and threads. Dropping it stops it.
 ///

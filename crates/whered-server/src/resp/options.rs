@@ -6,11 +6,11 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use super::tls::TlsOptions;
 use super::users::{PasswordHash, UserOptions};
 use crate::health::HealthBoard;
 use crate::listen::{ListenOptions, UnixSocketOptions};
 use crate::runtime::core_count;
+use crate::tls::TlsOptions;
 
 /// The port where it listens by default.
 const PORT: u16 = 6380;

@@ -28,7 +28,7 @@ use crate::config::{Config, JournalConfig, SnapshotConfig};
 use crate::dns::DnsListener;
 use crate::feeds::{Applier, DropFolder};
 use crate::health::{self, HealthBoard, Prober};
-use crate::http::{HttpCounters, HttpListener};
+use crate::http::{HttpCounters, HttpListener, configure_tls};
 use crate::listen::{self, ConnectionLimits, HandoverState, ListenOptions, Predecessor, Sockets};
 use crate::metrics::Metrics;
 use crate::progress;
@@ -210,6 +210,11 @@ impl Server {
         self.listeners.http.as_ref().map_or(&[], HttpListener::addresses)
     }
 
+    /// Where HTTP listens for TLS.
+    pub fn http_tls_addresses(&self) -> &[SocketAddr] {
+        self.listeners.http.as_ref().map_or(&[], HttpListener::tls_addresses)
+    }
+
     /// Where DNS listens, by UDP and TCP alike.
     pub fn dns_addresses(&self) -> &[SocketAddr] {
         self.listeners.dns.as_ref().map_or(&[], DnsListener::addresses)
@@ -224,10 +229,14 @@ impl Server {
         let unchanged = config.has_same_listeners(&self.config);
         let latest = config.clone();
         let checks = health::prepare(&config.checks)?;
+        let http_tls = config.http.tls.as_ref().map(configure_tls).transpose()?;
         let setup = config.into_setup();
         let report = with_lowest_priority(|| self.engine.reload(setup))?;
         self.engine.zone_remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
         remark_on_rulesets(&self.engine);
+        if let (Some(http), Some(tls)) = (&self.listeners.http, http_tls) {
+            http.exchange_tls(tls);
+        }
         self.helpers.reloader.configured();
         self.helpers.prober.configure(checks);
         *sync::lock(&self.latest) = latest;
@@ -336,7 +345,7 @@ impl Listeners {
         if !config.dns.listen.is_empty() {
             self.dns = Some(DnsListener::start(engine, &config.dns, sockets)?);
         }
-        if !config.http.listen.is_empty() {
+        if config.http.is_open() {
             let counters = Arc::new(HttpCounters::default());
             let metrics = Metrics {
                 engine: Arc::clone(engine),
@@ -479,6 +488,7 @@ fn start_resp(
 fn listen_options(config: &Config) -> ListenOptions {
     ListenOptions {
         http: config.http.listen.clone(),
+        http_tls: config.http.tls_listen().to_vec(),
         dns: config.dns.listen.clone(),
         dns_threads: config.dns.thread_count(),
         ..config.resp.sockets()

@@ -1,7 +1,7 @@
 //! TLS: the server's certificate, and whose certificates clients may or must show.
 //!
 //! For: PEM files to one configuration that all connections share; every mistake names its file.
-//! Not for: the bytes of a connection (`stream`).
+//! Not for: the bytes of a connection (`resp::stream`, `http::transport`).
 //!
 //! The cryptography is `ring`: it builds with a C compiler alone. Versions 1.2 and 1.3.
 
