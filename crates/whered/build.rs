@@ -1,4 +1,5 @@
-//! Writes the version of the program, with commit and date: `WHERED_VERSION` for `src/cli.rs`.
+//! Writes the version of the program, with commit and date: `WHERED_VERSION` for `src/cli.rs`, and
+//! the commit alone for the status.
 //!
 //! The commit is `WHERED_COMMIT` of the environment, else that of the git clone that this package
 //! lies in. The date is `SOURCE_DATE_EPOCH`, else the commit's. Without both the version is the
@@ -24,15 +25,16 @@ fn main() {
     }
     let of_clone = |arguments: &[&str]| clone.as_deref().and_then(|clone| git(clone, arguments));
     let commit = variable("WHERED_COMMIT").or_else(|| of_clone(&["rev-parse", "HEAD"]));
+    let commit = commit.map(|commit| shortened(&commit));
     let seconds = variable("SOURCE_DATE_EPOCH")
         .or_else(|| of_clone(&["show", "--no-patch", "--format=%ct", "HEAD"]));
     let date = seconds.and_then(|seconds| seconds.parse().ok()).map(date_of_seconds);
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    let details: Vec<_> =
-        [commit.map(|commit| shortened(&commit)), date.clone()].into_iter().flatten().collect();
+    let details: Vec<_> = [commit.clone(), date.clone()].into_iter().flatten().collect();
     let details =
         if details.is_empty() { String::new() } else { format!(" ({})", details.join(" ")) };
     println!("cargo::rustc-env=WHERED_VERSION={version}{details}");
+    println!("cargo::rustc-env=WHERED_COMMIT_SHOWN={}", commit.unwrap_or_default());
     println!("cargo::rustc-env=WHERED_DATE={}", date.unwrap_or_default());
 }
 

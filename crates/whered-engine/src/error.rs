@@ -105,6 +105,8 @@ pub enum ExplainError {
     },
     /// The database could not be read at the answer's place.
     Unreadable(String),
+    /// It takes longer than the caller has time for.
+    TooLong,
 }
 
 impl fmt::Display for ExplainError {
@@ -112,6 +114,7 @@ impl fmt::Display for ExplainError {
         match self {
             ExplainError::NoSuch { what, name } => write!(f, "no such {what} '{name}'"),
             ExplainError::Unreadable(reason) => f.write_str(reason),
+            ExplainError::TooLong => f.write_str("the answer takes longer than it may"),
         }
     }
 }

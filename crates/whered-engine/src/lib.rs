@@ -75,6 +75,7 @@ pub use error::{EngineError, ExplainError, WriteError};
 pub use generation::Generation;
 pub use generation::setup::{Setup, ZoneSource};
 pub use journal::log::{Durability, Ticket, Written};
+pub use journal::watch::{CollectionChanges, FOLLOWED_MAX, MemberChange, Watch};
 pub use keyspace::sorted_set::SortedSet;
 pub use keyspace::value::{Data, Kind, Members, Ordered, Value};
 pub use keyspace::{
@@ -87,6 +88,7 @@ pub use rulesets::{
     RulesetSource,
 };
 pub use steering::Live;
+pub use steering::catchment::{CELL_DEGREES, Catchment, CatchmentCell, CatchmentGrid};
 pub use steering::pool::{
     ADDRESSES_PER_SITE_MAX, MapSource, PolicyStep, Pool, PoolSource, SITES_PER_POOL_MAX, Site,
     SiteDetails, SitesFrom, WhenAllDown,

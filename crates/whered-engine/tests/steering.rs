@@ -6,6 +6,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,8 @@ use whered_engine::geo::{Cell, Place};
 use whered_engine::ip::Prefix;
 use whered_engine::mmdb::{Value, Writer, WriterOptions};
 use whered_engine::{
-    AddCondition, Engine, EngineOptions, MapSource, PolicyStep, PoolSource, RulesetSource, Setup,
-    Site, SitesFrom, ZoneSource,
+    AddCondition, CatchmentCell, CatchmentGrid, Engine, EngineOptions, MapSource, PolicyStep,
+    PoolSource, RulesetSource, Setup, Site, SitesFrom, ZoneSource,
 };
 
 const ZONE: &[u8] = b"$TTL 60\n@ IN SOA ns1 host 1 2 3 4 60\n@ IN NS ns1\nns1 IN A 192.0.2.1\n";
@@ -407,6 +408,138 @@ fn choices_and_scopes_are_those_of_the_twin() {
         }
     }
     assert!(scopes > 1000, "{scopes}");
+}
+
+/// What a grid has in each cell for each site, by asking for every address at which a choice can
+/// change.
+fn naive_catchment(engine: &Engine, pool: usize, world: &World) -> Vec<CatchmentCell> {
+    let generation = engine.generation();
+    let database = generation.databases()[0].database();
+    let [longitude, latitude] =
+        ["longitude", "latitude"].map(|name| format!("location.{name}").parse().expect("a path"));
+    let mut counts: BTreeMap<(i64, i64, Option<usize>), (u64, u64)> = BTreeMap::new();
+    let edges = [true, false].map(|is_ipv4| world.edges(is_ipv4));
+    for network in database.networks() {
+        let (prefix, record) = network.expect("a sound database");
+        let degrees = |path| database.number(record, path).expect("a sound record");
+        let (Some(x), Some(y)) = (degrees(&longitude), degrees(&latitude)) else { continue };
+        let (is_ipv4, first) = (prefix.is_ipv4(), number(prefix.address()));
+        let width = if is_ipv4 { 32 } else { 128 };
+        let last = first | ones(width - u32::from(prefix.length_bits()));
+        let edges = &edges[usize::from(!is_ipv4)];
+        let inside = edges.iter().copied().filter(|edge| first < *edge && *edge <= last);
+        let starts: Vec<u128> = std::iter::once(first).chain(inside).collect();
+        let mut sites: BTreeMap<Option<usize>, u64> = BTreeMap::new();
+        for (at, start) in starts.iter().enumerate() {
+            let next = starts.get(at + 1).copied();
+            let count = next.unwrap_or(last.wrapping_add(1)).wrapping_sub(*start);
+            let told = said(engine, pool, address(*start, is_ipv4)).0;
+            let name = told.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            let site = SITES.iter().position(|site| site.0 == name);
+            *sites.entry(site).or_default() += if is_ipv4 { count as u64 } else { 0 };
+        }
+        for (site, addresses) in sites {
+            let key = ((y + 90.0).floor() as i64, (x + 180.0).floor() as i64, site);
+            let count = counts.entry(key).or_default();
+            *count = (count.0 + addresses, count.1 + 1);
+        }
+    }
+    let cell = |((row, column, site), (addresses_v4, networks))| CatchmentCell {
+        west_degrees: column as f64 - 180.0,
+        south_degrees: row as f64 - 90.0,
+        site,
+        addresses_v4,
+        networks,
+    };
+    counts.into_iter().map(cell).collect()
+}
+
+fn catchment(engine: &Engine, pool: usize) -> Vec<CatchmentCell> {
+    let grid = CatchmentGrid::new(1.0).expect("an allowed side");
+    let drawn = engine.catchment(&format!("p{pool}"), None, grid, &|| false);
+    drawn.expect("a pool and a database").1.cells.clone()
+}
+
+#[test]
+fn catchments_are_what_every_address_is_told() {
+    let asks = [
+        Asks { overrides: false, rules: false, map: false, answers: 1 },
+        Asks { overrides: false, rules: false, map: true, answers: 1 },
+        Asks { overrides: false, rules: true, map: false, answers: 1 },
+        Asks { overrides: true, rules: false, map: false, answers: 2 },
+        Asks { overrides: true, rules: true, map: true, answers: 1 },
+    ];
+    let mut cells = 0;
+    for seed in 0..4 {
+        let world = World::generate(seed, seed % 3 == 0);
+        let folder = Folder::new();
+        let engine = engine_of(&world, &folder, &asks, true);
+        for pool in 0..asks.len() {
+            let drawn = catchment(&engine, pool);
+            cells += drawn.len();
+            assert_eq!(drawn, naive_catchment(&engine, pool, &world), "seed {seed}, pool {pool}");
+            let down = whered_engine::HealthOverride::Down;
+            engine.override_site(&format!("p{pool}"), "tyo", down).unwrap();
+            let drawn = catchment(&engine, pool);
+            assert_eq!(drawn, naive_catchment(&engine, pool, &world), "seed {seed}, pool {pool}");
+        }
+    }
+    assert!(cells > 100, "{cells}");
+}
+
+#[test]
+fn a_catchment_follows_overrides_and_is_given_again_until_something_changes() {
+    let asks = [Asks { overrides: true, rules: false, map: false, answers: 1 }];
+    let mut world = World::generate(9, false);
+    let folder = Folder::new();
+    let engine = engine_of(&world, &folder, &asks, false);
+    world.overrides.clear();
+    let grid = CatchmentGrid::new(1.0).expect("an allowed side");
+    let draw = || engine.catchment("p0", Some("city"), grid, &|| false).expect("a drawing").1;
+    let first = draw();
+    assert!(Arc::ptr_eq(&first, &draw()), "it is drawn once");
+    let prefix = "0.0.0.0/1".parse().unwrap();
+    world.overrides.push((prefix, "nyc"));
+    engine.prefix_sets().add("pins", &[prefix], Some(b"nyc"), None).unwrap();
+    let second = draw();
+    assert_ne!(first, second);
+    assert_eq!(second.cells, naive_catchment(&engine, 0, &world));
+}
+
+#[test]
+fn a_catchment_ends_when_nobody_waits_for_it() {
+    let asks = [Asks { overrides: false, rules: false, map: false, answers: 1 }];
+    let world = World::generate(2, false);
+    let folder = Folder::new();
+    let engine = engine_of(&world, &folder, &asks, false);
+    let grid = CatchmentGrid::new(1.0).expect("an allowed side");
+    let draw = |pool, database| engine.catchment(pool, database, grid, &|| true);
+    assert_eq!(draw("p0", None).unwrap_err(), whered_engine::ExplainError::TooLong);
+    assert!(draw("p9", None).unwrap_err().to_string().contains("no such pool 'p9'"));
+    assert!(draw("p0", Some("x")).unwrap_err().to_string().contains("no such database 'x'"));
+}
+
+#[test]
+fn a_place_alone_gets_the_nearest_site_and_rules_and_overrides_are_left_out() {
+    let asks = [Asks { overrides: true, rules: true, map: true, answers: 1 }];
+    let world = World::generate(4, false);
+    let folder = Folder::new();
+    let engine = engine_of(&world, &folder, &asks, true);
+    let choose = |longitude, latitude| {
+        let place = Place::new_geographic(longitude, latitude).unwrap();
+        let generation = engine.generation();
+        let first = generation.steer_at(0, place, &engine.live()).first();
+        let told = engine.explain_steer_at("p0", place).unwrap();
+        let name = first.map(|site| SITES[site].0);
+        assert_eq!(told["choice"].as_str(), name);
+        assert_eq!(told["question"]["left_out"], serde_json::json!(["overrides", "rules", "map"]));
+        name
+    };
+    assert_eq!(choose(10.0, 50.0), Some("fra"));
+    assert_eq!(choose(140.0, 36.0), Some("tyo"));
+    engine.override_site("p0", "tyo", whered_engine::HealthOverride::Down).unwrap();
+    assert_eq!(choose(140.0, 36.0), Some("sin"));
+    assert_eq!(choose(0.0, 90.0), Some("fra"), "the pole is a place");
 }
 
 #[test]

@@ -121,7 +121,8 @@ pub(crate) fn edge_degrees(index: u32, step: u32, limit_degrees: f64) -> f64 {
     -limit_degrees + fraction * (limit_degrees + limit_degrees)
 }
 
-fn middle_degrees(index: u32, limit_degrees: f64) -> f64 {
+/// The middle, in degrees, of a full cell's column or row; the limit itself for the outermost.
+pub(crate) fn middle_degrees(index: u32, limit_degrees: f64) -> f64 {
     let lower = edge_degrees(index, STEPS, limit_degrees);
     let upper = edge_degrees(index + 1, STEPS, limit_degrees);
     ((lower + upper) / 2.0).clamp(-limit_degrees, limit_degrees)

@@ -221,11 +221,6 @@ impl Quad {
     pub(crate) fn bits(&self) -> Range<u64> {
         self.bits..self.bits + (1u64 << (2 * (STEPS - self.step)))
     }
-
-    /// Whether the quad is a single cell.
-    pub(crate) fn is_cell(&self) -> bool {
-        self.step == STEPS
-    }
 }
 
 /// Cuts a range of cells into the largest quads, ascending: where each begins, and its step.

@@ -16,6 +16,7 @@
 //!
 //! Concurrency: no interior mutability; many readers or one writer, as the borrow checker says.
 
+mod bounding_box;
 pub mod boxes;
 pub mod cell;
 mod cover;
@@ -31,10 +32,13 @@ pub mod search;
 pub mod shape;
 mod simd;
 
+pub use bounding_box::{BoundingBox, BoundingBoxError};
 pub use cell::Cell;
 pub use nearest::{Center, NearestWithin, Radius};
 pub use place::{Place, PlaceError};
+pub use points::area::Area;
 pub use points::bulk::{Change, ChangeBatch};
+pub use points::clusters::{CLUSTERS_MAX, Cluster, Clusters};
 pub use points::found::{Found, FoundCursor, FoundHit};
 pub use points::naive::NaivePoints;
 pub use points::nearest_index::{NearestFinder, NearestIndex};

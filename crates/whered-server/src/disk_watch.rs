@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 
 use whered_engine::Engine;
 
@@ -93,4 +94,22 @@ impl DiskWatch {
         }
         self.said = now;
     }
+}
+
+/// Size and free room in bytes of the disk that a directory is on.
+#[allow(unsafe_code, reason = "statvfs is a system call")]
+#[allow(clippy::unnecessary_cast, reason = "these are 32 bits on some systems")]
+pub(crate) fn disk_space(directory: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(directory.as_os_str().as_bytes()).ok()?;
+    let mut space = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a zero byte, and there is memory for the answer.
+    let failed = unsafe { libc::statvfs(path.as_ptr(), space.as_mut_ptr()) } != 0;
+    if failed {
+        return None;
+    }
+    // SAFETY: the call has succeeded, so the system has filled it in.
+    let space = unsafe { space.assume_init() };
+    let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize as u64);
+    Some((bytes(space.f_blocks as u64), bytes(space.f_bavail as u64)))
 }

@@ -53,6 +53,6 @@ mod zone_watch;
 pub use config::{BackupConfig, Config, ConfigError, JournalConfig, SetsConfig, SnapshotConfig};
 pub use dns::DnsOptions;
 pub use feeds::{FeedConfig, SinkConfig, StreamConfig};
-pub use http::HttpOptions;
+pub use http::{HttpOptions, set_commit};
 pub use listen::{ProcessUser, Successor, use_own_name_services};
 pub use server::{HandedOver, Server, ServerError, StartLinks, StopLinks};

@@ -451,7 +451,7 @@ fn what_is_no_request_at_all_is_told_so_in_the_same_form() {
 #[test]
 fn unknown_paths_and_methods_have_the_same_form_of_error() {
     let server = world::start("http_paths");
-    for path in ["/index.html", "/v1", "/v1/ip/", "/v1/collections/a", "/healthz/"] {
+    for path in ["/index.html", "/v1", "/v1/ip/", "/v1/collections/a/b", "/healthz/"] {
         let (status, message, field) = get(&server, path).error();
         assert_eq!((status, field), (404, json!("path")), "{path}");
         assert!(message.contains("/v1/ip/{address}"));

@@ -129,6 +129,10 @@ impl Source {
             tracing::warn!("{remark}");
         }
         let user = config.server.user.clone();
+        let commit = env!("WHERED_COMMIT_SHOWN");
+        if !commit.is_empty() {
+            whered_server::set_commit(commit);
+        }
         let started = match self.arguments.take_over {
             true => Server::take_over(config, links::starter()),
             false => Server::start_with(config, links::starter()),

@@ -14,7 +14,8 @@ use crate::databases::NamedDatabase;
 use crate::engine::Engine;
 use crate::error::ExplainError;
 use crate::generation::Generation;
-use crate::steering::Outcome;
+use crate::steering::pool::Site;
+use crate::steering::{Outcome, Reason};
 
 /// Every key of an explanation, in the order that it is shown in.
 const KEYS: [&str; 11] = [
@@ -143,51 +144,31 @@ impl Engine {
             }
         }
         let reason = steering.explain(client.address, &live);
-        let sites = &generation.pools()[index].sites;
-        if let Some((set, prefix, value)) = reason.trace.set_entry {
-            reasons.set("set_entry", json!({ "set": set, "prefix": prefix, "value": value }));
-        }
-        let mut rules = reason.trace.rules.into_iter().map(|asked| {
-            json!({
-                "ruleset": asked.ruleset,
-                "verdict": asked.verdict,
-                "number": asked.number,
-                "origin": asked.origin,
-            })
+        reasons.steering(reason, &generation.pools()[index].sites);
+        Ok(reasons.finish())
+    }
+
+    /// Why a pool sends somebody at a place where it does, of whom no address is known. The
+    /// question says what was left out for that.
+    ///
+    /// # Errors
+    /// [`ExplainError`] for an unknown pool.
+    pub fn explain_steer_at(&self, pool: &str, place: Place) -> Result<Value, ExplainError> {
+        let generation = self.generation();
+        let index = generation
+            .pool_called(pool)
+            .ok_or_else(|| ExplainError::NoSuch { what: "pool", name: pool.to_owned() })?;
+        let steering = generation.steering(index);
+        let question = json!({
+            "job": "steer",
+            "pool": generation.pools()[index].name,
+            "longitude_degrees": place.longitude_degrees,
+            "latitude_degrees": place.latitude_degrees,
+            "left_out": steering.left_out(),
         });
-        reasons.set("rule", rules.next_back().unwrap_or_default());
-        let map = reason.trace.maps.into_iter().next_back();
-        let map = map.map(|(map, list)| json!({ "map": map, "list": list }));
-        reasons.set("map", map.unwrap_or_default());
-        let candidates = reason.candidates.iter().map(|found| {
-            let site = &sites[found.site];
-            let healthy = Some(site.is_up());
-            let mut shown = candidate(&site.name, found.place, found.distance_meters, healthy);
-            shown["eligible"] = json!(found.eligible);
-            shown
-        });
-        reasons.set("candidates", candidates.collect());
-        let names = |list: &[u16]| -> Vec<&str> {
-            list.iter().map(|site| sites[usize::from(*site)].name.as_str()).collect()
-        };
-        let choice = match &reason.outcome {
-            Outcome::Drop => json!({ "verdict": "drop" }),
-            Outcome::Refuse => json!({ "verdict": "refuse" }),
-            Outcome::Sites(list) if reason.is_weighted => {
-                let shares = list.iter().zip(reason.shares);
-                let shares = shares.map(|(site, share)| {
-                    json!({ "name": sites[usize::from(*site)].name, "share": share })
-                });
-                shares.collect()
-            }
-            Outcome::Sites(list) => match names(list)[..] {
-                [] => Value::Null,
-                [name] => json!(name),
-                ref names => json!(names),
-            },
-        };
-        reasons.set("choice", choice);
-        reasons.set("scope_length_bits", json!(reason.scope_length_bits));
+        let mut reasons = Reasons::new(question, Some(&generation));
+        let reason = steering.explain_at(place, &self.live());
+        reasons.steering(reason, &generation.pools()[index].sites);
         Ok(reasons.finish())
     }
 }
@@ -240,6 +221,54 @@ impl Reasons {
             self.set("record", value.map_err(|error| ExplainError::Unreadable(error.to_string()))?);
         }
         Ok(found.record)
+    }
+
+    /// Notes why a pool chooses among its sites.
+    fn steering(&mut self, reason: Reason, sites: &[Site]) {
+        if let Some((set, prefix, value)) = reason.trace.set_entry {
+            self.set("set_entry", json!({ "set": set, "prefix": prefix, "value": value }));
+        }
+        let mut rules = reason.trace.rules.into_iter().map(|asked| {
+            json!({
+                "ruleset": asked.ruleset,
+                "verdict": asked.verdict,
+                "number": asked.number,
+                "origin": asked.origin,
+            })
+        });
+        self.set("rule", rules.next_back().unwrap_or_default());
+        let map = reason.trace.maps.into_iter().next_back();
+        let map = map.map(|(map, list)| json!({ "map": map, "list": list }));
+        self.set("map", map.unwrap_or_default());
+        let candidates = reason.candidates.iter().map(|found| {
+            let site = &sites[found.site];
+            let healthy = Some(site.is_up());
+            let mut shown = candidate(&site.name, found.place, found.distance_meters, healthy);
+            shown["eligible"] = json!(found.eligible);
+            shown
+        });
+        self.set("candidates", candidates.collect());
+        let names = |list: &[u16]| -> Vec<&str> {
+            list.iter().map(|site| sites[usize::from(*site)].name.as_str()).collect()
+        };
+        let choice = match &reason.outcome {
+            Outcome::Drop => json!({ "verdict": "drop" }),
+            Outcome::Refuse => json!({ "verdict": "refuse" }),
+            Outcome::Sites(list) if reason.is_weighted => {
+                let shares = list.iter().zip(reason.shares);
+                let shares = shares.map(|(site, share)| {
+                    json!({ "name": sites[usize::from(*site)].name, "share": share })
+                });
+                shares.collect()
+            }
+            Outcome::Sites(list) => match names(list)[..] {
+                [] => Value::Null,
+                [name] => json!(name),
+                ref names => json!(names),
+            },
+        };
+        self.set("choice", choice);
+        self.set("scope_length_bits", json!(reason.scope_length_bits));
     }
 
     fn finish(self) -> Value {

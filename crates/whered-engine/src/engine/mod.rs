@@ -5,6 +5,7 @@
 //! disk      the data directory and its lock        reader    the generation for single queries
 //! reload    all files, one database, one ruleset   zones     one zone
 //! sites, rules, challenges   changes by command    snapshot  snapshots and backups
+//! pools     catchment areas
 //! batches   a feed's batches                       explain   the reasons for an answer
 //! ```
 //! Only this folder sees all stores: the others take those that they need.
@@ -17,6 +18,7 @@ mod challenges;
 mod disk;
 mod explain;
 mod places;
+mod pools;
 mod prefix_sets;
 mod reader;
 mod reload;
@@ -44,10 +46,12 @@ use crate::generation::Generation;
 use crate::generation::changes::Changes;
 use crate::generation::setup::{LoadedFiles, Setup};
 use crate::journal::log::{Durability, Log, Ticket};
+use crate::journal::watch::Watch;
 use crate::keyspace::Keyspace;
 use crate::prefix_sets::PrefixSets;
 use crate::rulesets::RulesOptions;
 use crate::steering::Live;
+use crate::steering::catchment::Catchments;
 use crate::sync::{Notify, lock};
 use crate::zones::challenges::LiveChallenges;
 
@@ -100,6 +104,7 @@ pub struct Engine {
     /// Wakes the thread that maintains rulesets.
     rules_wake: Notify,
     pub(crate) live_challenges: LiveChallenges,
+    catchments: Catchments,
     /// The files that each zone's own includes, as they were when it was last read.
     zone_includes: Mutex<BTreeMap<String, Vec<PathBuf>>>,
     /// Held for the engine's life, so that no second process opens the same data; and its files.
@@ -213,6 +218,7 @@ impl Engine {
             snapshots: Snapshots::new(options.snapshots, &report),
             rules_wake: Notify::default(),
             live_challenges,
+            catchments: Catchments::default(),
             zone_includes,
             directory: disk,
         };
@@ -235,11 +241,18 @@ impl Engine {
                 _ => {}
             }
         }
+        drop(old);
+        self.catchments.forget_stale();
     }
 
     /// The collections.
     pub fn keyspace(&self) -> &Keyspace {
         &self.keyspace
+    }
+
+    /// Changes of collections, for those who follow them.
+    pub fn watch(&self) -> &Watch {
+        self.log.watch()
     }
 
     /// What is live, for [`Generation::steer`].

@@ -60,7 +60,7 @@ impl PlaceRule {
 /// One position, or the latest place: one cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(align(64))]
-struct PlaceRow {
+struct LocationRow {
     member: u32,
     ordinal: u32,
     values: Values,
@@ -80,7 +80,7 @@ struct Values {
     batch: u64,
 }
 
-impl PlaceRow {
+impl LocationRow {
     #[inline]
     fn set(&mut self, values: Values) {
         let count = values.count.max(1) as f64;
@@ -110,7 +110,7 @@ struct Member {
 }
 
 #[inline]
-fn row_of(rows: &[Box<[PlaceRow]>], row: u32) -> &PlaceRow {
+fn row_of(rows: &[Box<[LocationRow]>], row: u32) -> &LocationRow {
     &rows[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS]
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Places {
     names: Arena,
     index: Index,
     members: Vec<Member>,
-    rows: Vec<Box<[PlaceRow]>>,
+    rows: Vec<Box<[LocationRow]>>,
     len: u32,
     near: PositionIndex,
     /// Whether that is of the rows: replaying leaves it alone.
@@ -213,7 +213,7 @@ impl Places {
 
     /// Takes note of its member's next row.
     fn note_near(&mut self, row: u32) {
-        let PlaceRow { member, ordinal, .. } = *self.row(row);
+        let LocationRow { member, ordinal, .. } = *self.row(row);
         let lines = &mut self.members[member as usize].lines;
         let mut of = MemberSlots { member, positions: ordinal - 1, lines: *lines };
         let place_of = |row| row_of(&self.rows, row).place();
@@ -356,7 +356,7 @@ impl Places {
         self.members[member as usize].positions = ordinal;
         let number = self.len;
         if (number as usize).is_multiple_of(CHUNK_ROWS) {
-            self.rows.push(vec![PlaceRow::default(); CHUNK_ROWS].into_boxed_slice());
+            self.rows.push(vec![LocationRow::default(); CHUNK_ROWS].into_boxed_slice());
         }
         self.len += 1;
         let batch = self.checkpoint.batch;
@@ -369,7 +369,7 @@ impl Places {
     /// A row that is about to be changed: it is remembered before this batch does that for the
     /// first time.
     #[inline]
-    fn changing(&mut self, row: u32) -> &mut PlaceRow {
+    fn changing(&mut self, row: u32) -> &mut LocationRow {
         let changed = &mut self.rows[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS];
         if changed.values.batch != self.checkpoint.batch {
             self.changed.push((row, changed.values));
@@ -386,12 +386,12 @@ impl Places {
     }
 
     #[inline]
-    fn row(&self, row: u32) -> &PlaceRow {
+    fn row(&self, row: u32) -> &LocationRow {
         row_of(&self.rows, row)
     }
 
     #[inline]
-    fn row_mut(&mut self, row: u32) -> &mut PlaceRow {
+    fn row_mut(&mut self, row: u32) -> &mut LocationRow {
         &mut self.rows[row as usize / CHUNK_ROWS][row as usize % CHUNK_ROWS]
     }
 
@@ -423,7 +423,7 @@ impl Places {
 
     /// The member of a collection that a row is, in `name`, and its cell.
     pub(crate) fn point(&self, row: u32, name: &mut Vec<u8>) -> Cell {
-        let PlaceRow { member, ordinal, values, .. } = *self.row(row);
+        let LocationRow { member, ordinal, values, .. } = *self.row(row);
         name.clear();
         name.extend_from_slice(self.names.get(self.members[member as usize].name));
         if !self.rule.is_merged() {
@@ -435,7 +435,7 @@ impl Places {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.rows.len() * CHUNK_ROWS * size_of::<PlaceRow>()
+        self.rows.len() * CHUNK_ROWS * size_of::<LocationRow>()
             + self.members.capacity() * size_of::<Member>()
             + self.names.memory_bytes()
             + self.index.memory_bytes()

@@ -13,7 +13,7 @@
 
 use whered_store::{ColdFile, ColdWriter, StoreError};
 
-use super::{CHUNK_ROWS, Member, PlaceRow, PlaceRule, Places, Values};
+use super::{CHUNK_ROWS, LocationRow, Member, PlaceRule, Places, Values};
 use crate::tables::cold::{
     blocks_of, push_words, read_arena, read_index, words_of, write_arena, write_slots,
 };
@@ -43,7 +43,7 @@ impl Places {
             writer.write_block_with(ROWS_KIND, 0, |out| {
                 out.reserve(rows * ROW_WORDS * 8);
                 for row in &chunk[..rows] {
-                    let PlaceRow { member, ordinal, values, .. } = *row;
+                    let LocationRow { member, ordinal, values, .. } = *row;
                     let Values { count, x, y, time, batch } = values;
                     let named = u64::from(ordinal) << 32 | u64::from(member);
                     push_words(out, &[named, count, x, y, time as u64, batch]);
@@ -122,7 +122,7 @@ impl Places {
             if rows == 0 || rows > CHUNK_ROWS || !is_after_a_whole_one {
                 return Err(file.refuse(index, "it has another number of rows"));
             }
-            let mut chunk = vec![PlaceRow::default(); CHUNK_ROWS].into_boxed_slice();
+            let mut chunk = vec![LocationRow::default(); CHUNK_ROWS].into_boxed_slice();
             for (row, from) in chunk.iter_mut().zip(words.as_chunks::<ROW_WORDS>().0) {
                 let [named, count, x, y, time, batch] = from.map(u64::from_le);
                 let (member, ordinal) = (named as u32, (named >> 32) as u32);

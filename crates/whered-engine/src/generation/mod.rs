@@ -16,6 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use whered_dns::{Answer, Choice, Chooser, Client, Name, Zone, Zones};
+use whered_geo::Place;
 
 use crate::databases::NamedDatabase;
 use crate::error::EngineError;
@@ -280,6 +281,23 @@ impl Generation {
     #[inline]
     pub fn steer(&self, pool_index: usize, client: &Client, live: &Live<'_>) -> Choice {
         self.steering[pool_index].steer(client, live)
+    }
+
+    /// Chooses the sites for somebody of whom only the place is known: overrides, rules and maps,
+    /// which look at addresses, are left out.
+    ///
+    /// # Panics
+    /// When there is no pool of that index.
+    pub fn steer_at(&self, pool_index: usize, place: Place, live: &Live<'_>) -> Choice {
+        self.steering[pool_index].steer_at(place, live)
+    }
+
+    /// Where each site of a pool is now.
+    ///
+    /// # Panics
+    /// When there is no pool of that index.
+    pub fn site_locations(&self, pool_index: usize, live: &Live<'_>) -> Vec<Option<Place>> {
+        self.steering[pool_index].site_locations(live)
     }
 
     pub(crate) fn steering(&self, pool_index: usize) -> &Steering {

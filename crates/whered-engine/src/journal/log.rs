@@ -29,6 +29,7 @@ use whered_store::{DetachedReservation, Journal, Reservation};
 
 use crate::error::WriteError;
 use crate::journal::operation::{Operation, batch_head, batch_kind, push_to_batch};
+use crate::journal::watch::Watch;
 use crate::sync::{ExclusiveGate, SharedGuard};
 
 /// Proof of a write's place in the journal; its reply is due when that place is durable.
@@ -89,6 +90,7 @@ pub(crate) struct Log {
     journal: Option<Journal>,
     last_appended: AtomicU64,
     gate: ExclusiveGate,
+    watch: Watch,
 }
 
 impl Log {
@@ -97,11 +99,18 @@ impl Log {
             journal,
             last_appended: AtomicU64::new(last_sequence),
             gate: ExclusiveGate::default(),
+            watch: Watch::default(),
         }
     }
 
     pub(crate) fn journal(&self) -> Option<&Journal> {
         self.journal.as_ref()
+    }
+
+    /// What is collected for those who follow collections.
+    #[inline]
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
     }
 
     /// The gate that every operation passes.
@@ -257,6 +266,9 @@ pub(crate) struct EntryReservation<'a> {
 impl EntryReservation<'_> {
     /// Appends an applied operation. The caller still holds the lock it was applied under.
     pub(crate) fn append(self, operation: &Operation<'_>) -> Ticket {
+        if self.log.watch.is_followed() {
+            self.log.watch.note(operation);
+        }
         if self.is_batched {
             BATCH.with_borrow_mut(|batch| {
                 let batch = batch.as_mut().expect("the batch outlives the rooms in it");

@@ -3,7 +3,9 @@
 //! Plain data goes in and out: this folder knows none of the things that operations change.
 //!
 //! - [`operation`] has the operations and their bytes;
-//! - [`log`] reserves room, appends, and says when a write is durable.
+//! - [`log`] reserves room, appends, and says when a write is durable;
+//! - [`watch`] collects what is appended for those who follow collections.
 
 pub(crate) mod log;
 pub(crate) mod operation;
+pub(crate) mod watch;

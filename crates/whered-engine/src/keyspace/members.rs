@@ -173,6 +173,10 @@ impl Keyspace {
         act: impl FnOnce(EntryReservation<'_>) -> Ticket,
     ) -> Result<Ticket, WriteError> {
         let act = |value: &mut Value, room: EntryReservation<'_>, _: Held<'_>| {
+            // The caller's entry is no operation that the log could note.
+            if self.log.watch().is_followed() {
+                self.log.watch().note_batch(number, key, batch);
+            }
             value.apply_batch(batch, 1);
             Written { value: (), ticket: act(room) }
         };

@@ -42,7 +42,12 @@ impl Edition {
             destination_port: PORT,
             ..Packet::default()
         };
-        self.live.find(&packet, &self.sets(sets), |_| ())
+        self.decide(&packet, sets)
+    }
+
+    /// Which rule a packet meets; not counted.
+    pub fn decide(&self, packet: &Packet<'_>, sets: &PrefixSets) -> Decision {
+        self.live.find(packet, &self.sets(sets), |_| ())
     }
 
     /// The conditions of its rules that no database can answer, each with its place.

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use whered_geo::Place;
 use whered_ip::{CompiledSet, Prefix};
 use whered_mmdb::{FieldPath, RecordId};
 
@@ -55,12 +56,22 @@ pub(super) struct CompiledPolicy {
 
 /// The fields that are asked for.
 pub(super) struct Paths {
-    pub(super) latitude: FieldPath,
-    pub(super) longitude: FieldPath,
+    latitude: FieldPath,
+    longitude: FieldPath,
     continent: FieldPath,
     country: FieldPath,
     subdivision: FieldPath,
     asn: FieldPath,
+}
+
+impl Paths {
+    /// The place in a database's record.
+    pub(super) fn location(&self, database: &NamedDatabase, record: RecordId) -> Option<Place> {
+        let database = database.database();
+        let latitude_degrees = database.number(record, &self.latitude).ok()??;
+        let longitude_degrees = database.number(record, &self.longitude).ok()??;
+        Place::new_geographic(longitude_degrees, latitude_degrees).ok()
+    }
 }
 
 /// A map with the pool's sites in its lists.

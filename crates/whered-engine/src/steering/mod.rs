@@ -17,6 +17,7 @@
 //! one, and one of them stays.
 //! Cost: `docs/design/steering.md`.
 
+pub(crate) mod catchment;
 mod compiled;
 mod direct_mapped;
 mod narrow;
@@ -38,12 +39,12 @@ use whered_geo::Place;
 use crate::databases::NamedDatabase;
 use crate::keyspace::Keyspace;
 use crate::prefix_sets::PrefixSets;
-use crate::steering::pool::Pool;
+use crate::steering::pool::{PolicyStep, Pool, Site};
 use compiled::CompiledPolicy;
 pub(crate) use compiled::PolicyContext;
 pub(crate) use outcome::Outcome;
-use snapshot::PolicySnapshot;
 pub(crate) use snapshot::Trace;
+use snapshot::{PolicySnapshot, SiteState, Subject};
 
 /// What is live beside a generation and has a part in choices.
 #[derive(Clone, Copy)]
@@ -119,6 +120,38 @@ impl Steering {
         snapshot
     }
 
+    /// Chooses for somebody of whom only the place is known. What looks at addresses is left out:
+    /// overrides, rules and maps.
+    pub(crate) fn steer_at(&self, place: Place, live: &Live<'_>) -> Choice {
+        let snapshot = self.current(live);
+        let outcome = snapshot.evaluate(&Subject::at(place), live, None);
+        snapshot.known(outcome).choose(self.policy.pool.answers, 0)
+    }
+
+    /// Where each site is now.
+    pub(crate) fn site_locations(&self, live: &Live<'_>) -> Vec<Option<Place>> {
+        self.current(live).sites().iter().map(|site| site.place).collect()
+    }
+
+    /// What [`Steering::steer_at`] leaves out.
+    pub(crate) fn left_out(&self) -> Vec<&'static str> {
+        let steps = &self.policy.pool.policy;
+        let has = |kind: fn(&PolicyStep) -> bool| steps.iter().any(kind);
+        let overrides = self.policy.pool.overrides.as_ref().map(|_| "overrides");
+        let rules = has(|step| matches!(step, PolicyStep::Rules(_))).then_some("rules");
+        let map = has(|step| matches!(step, PolicyStep::Map(_))).then_some("map");
+        overrides.into_iter().chain(rules).chain(map).collect()
+    }
+
+    /// The pool as it is now.
+    fn current(&self, live: &Live<'_>) -> Arc<PolicySnapshot> {
+        let guard = self.snapshot.load();
+        match guard.as_ref() {
+            Some(snapshot) if !self.is_live || snapshot.is_current(live) => Arc::clone(snapshot),
+            old => self.renew(old.map(|old| &**old), live),
+        }
+    }
+
     /// Why a client is sent where it is, by the functions that choose.
     pub(crate) fn explain(&self, address: IpAddr, live: &Live<'_>) -> Reason {
         let snapshot = PolicySnapshot::new(&self.policy, live, None);
@@ -130,24 +163,36 @@ impl Steering {
             named.lookup(address).ok()?.record
         };
         let mut trace = Trace::default();
-        let outcome = snapshot.evaluate(address, &record, live, Some(&mut trace));
+        let subject = Subject { address: Some(address), records: &record, place: None };
+        let outcome = snapshot.evaluate(&subject, live, Some(&mut trace));
         debug_assert_eq!(outcome, *snapshot.outcomes.outcome(number), "tiles say what is judged");
         let place = snapshot.place_of(&record);
+        let shares = snapshot.outcomes.shares(number);
+        let candidates = self.candidates(&snapshot, place);
+        let is_weighted = self.policy.is_weighted;
+        Reason { trace, outcome, is_weighted, shares, scope_length_bits, candidates }
+    }
+
+    /// Why somebody at a place is sent where it is; see [`Steering::steer_at`].
+    pub(crate) fn explain_at(&self, place: Place, live: &Live<'_>) -> Reason {
+        let snapshot = PolicySnapshot::new(&self.policy, live, None);
+        let mut trace = Trace::default();
+        let outcome = snapshot.evaluate(&Subject::at(place), live, Some(&mut trace));
+        let shares = snapshot.known(outcome.clone()).shares();
+        let candidates = self.candidates(&snapshot, Some(place));
+        let is_weighted = self.policy.is_weighted;
+        Reason { trace, outcome, is_weighted, shares, scope_length_bits: 0, candidates }
+    }
+
+    fn candidates(&self, snapshot: &PolicySnapshot, place: Option<Place>) -> Vec<Candidate> {
         let sites = self.policy.pool.sites.iter().zip(snapshot.sites()).enumerate();
-        let candidates = sites.map(|(site, (described, site_state))| Candidate {
+        let candidate = |(site, (described, site_state)): (usize, (&Site, &SiteState))| Candidate {
             site,
             place: site_state.place,
             eligible: site_state.is_there && (described.is_up() || !self.policy.asks_for_health),
             distance_meters: place.zip(site_state.place).map(|(a, b)| a.distance_meters(b)),
-        });
-        Reason {
-            candidates: candidates.collect(),
-            is_weighted: self.policy.is_weighted,
-            shares: snapshot.outcomes.shares(number),
-            trace,
-            outcome,
-            scope_length_bits,
-        }
+        };
+        sites.map(candidate).collect()
     }
 
     /// The database that places come from, if they are asked for.
@@ -158,8 +203,6 @@ impl Steering {
     /// Whether a ruleset of this name has a part in the choice.
     pub(crate) fn asks_ruleset(&self, name: &str) -> bool {
         let steps = self.policy.pool.policy.iter();
-        steps.into_iter().any(
-            |step| matches!(step, crate::steering::pool::PolicyStep::Rules(asked) if asked == name),
-        )
+        steps.into_iter().any(|step| matches!(step, PolicyStep::Rules(asked) if asked == name))
     }
 }

@@ -38,7 +38,8 @@ pub(super) struct Outcomes {
     chunks: [OnceLock<Box<[OnceLock<KnownOutcome>]>>; CHUNKS],
 }
 
-struct KnownOutcome {
+/// An outcome, ready to be chosen from.
+pub(super) struct KnownOutcome {
     outcome: Outcome,
     /// For weighted choices: the weights of the sites, and their sum.
     weights: Box<[u32]>,
@@ -56,14 +57,10 @@ impl Outcomes {
             return *number;
         }
         let number = numbers.len() as u32;
-        let weights = match (&outcome, sites) {
-            (Outcome::Sites(list), Some(sites)) => weights(list, sites),
-            _ => Box::default(),
-        };
         let (chunk, at) = place(number);
         let chunk = self.chunks[chunk]
             .get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| OnceLock::new()).collect());
-        let known = KnownOutcome { outcome: outcome.clone(), weights };
+        let known = KnownOutcome::new(outcome.clone(), sites);
         assert!(chunk[at].set(known).is_ok(), "numbers are given once, under the lock");
         numbers.insert(outcome, number);
         number
@@ -82,26 +79,46 @@ impl Outcomes {
 
     /// How often each site of a weighted outcome comes first.
     pub(super) fn shares(&self, number: u32) -> Vec<f64> {
-        let weights = &self.get(number).weights;
-        let sum: f64 = weights.iter().map(|weight| f64::from(*weight)).sum();
-        weights.iter().map(|weight| f64::from(*weight) / sum.max(1.0)).collect()
+        self.get(number).shares()
     }
 
     /// The choice for one query.
     #[inline]
     pub(super) fn choose(&self, number: u32, answers: usize, scope_length_bits: u8) -> Choice {
-        let known = self.get(number);
-        let list = match &known.outcome {
+        self.get(number).choose(answers, scope_length_bits)
+    }
+}
+
+impl KnownOutcome {
+    /// How often each site comes first; none where the order decides.
+    pub(super) fn shares(&self) -> Vec<f64> {
+        let sum: f64 = self.weights.iter().map(|weight| f64::from(*weight)).sum();
+        self.weights.iter().map(|weight| f64::from(*weight) / sum.max(1.0)).collect()
+    }
+
+    /// The outcome of a pool; `weighted` has its sites where it takes them by weight.
+    pub(super) fn new(outcome: Outcome, weighted: Option<&[Site]>) -> KnownOutcome {
+        let weights = match (&outcome, weighted) {
+            (Outcome::Sites(list), Some(sites)) => weights(list, sites),
+            _ => Box::default(),
+        };
+        KnownOutcome { outcome, weights }
+    }
+
+    /// The choice for one query.
+    #[inline]
+    pub(super) fn choose(&self, answers: usize, scope_length_bits: u8) -> Choice {
+        let list = match &self.outcome {
             Outcome::Sites(list) => list,
             Outcome::Refuse => return Choice::verdict(ChoiceVerdict::Refuse, scope_length_bits),
             Outcome::Drop => return Choice::verdict(ChoiceVerdict::Drop, scope_length_bits),
         };
         let mut choice = Choice::of(None, scope_length_bits);
-        if known.weights.is_empty() {
+        if self.weights.is_empty() {
             list.iter().take(answers).for_each(|site| choice.push(usize::from(*site)));
             return choice;
         }
-        draw(&known.weights, answers, &mut random, |at| choice.push(usize::from(list[at])));
+        draw(&self.weights, answers, &mut random, |at| choice.push(usize::from(list[at])));
         choice
     }
 }

@@ -135,6 +135,14 @@ impl ScopeCache {
         &self.inputs
     }
 
+    pub(super) fn is_volatile(&self) -> bool {
+        self.rules.is_volatile
+    }
+
+    pub(super) fn is_whole(&self) -> bool {
+        self.rules.is_whole
+    }
+
     /// The outcome for an address, and its scope.
     #[inline]
     pub(super) fn find(&self, bits: u128, is_ipv4: bool, evaluate: &Evaluate<'_>) -> (u32, u8) {

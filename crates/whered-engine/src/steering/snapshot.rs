@@ -21,13 +21,13 @@ use whered_rules::Verdict;
 use super::Live;
 use super::compiled::{CompiledPolicy, Step, add_bounds};
 use super::direct_mapped::DirectMappedCache;
-use super::outcome::{Outcome, Outcomes};
+use super::outcome::{KnownOutcome, Outcome, Outcomes};
 use super::region::{Inputs, Region, bits_of};
 use super::scope_cache::{CacheRules, ScopeCache};
 use crate::clock;
 use crate::keyspace::value::Value;
 use crate::rulesets::{Edition, SourceInputs};
-use crate::steering::pool::WhenAllDown;
+use crate::steering::pool::{Site, WhenAllDown};
 
 const RECORD_SLOTS: usize = 1 << 14;
 
@@ -57,6 +57,24 @@ struct Rules {
 pub(super) struct SiteState {
     pub(super) is_there: bool,
     pub(super) place: Option<Place>,
+}
+
+/// Whom a policy is evaluated for.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    /// `None` for somebody who is only known to be at a place: what looks at addresses is left out.
+    pub(super) address: Option<IpAddr>,
+    /// The record of each of the policy's databases.
+    pub(super) records: &'a dyn Fn(usize) -> Option<RecordId>,
+    /// Where it is, if that is known; the records say it otherwise.
+    pub(super) place: Option<Place>,
+}
+
+impl Subject<'_> {
+    /// Somebody of whom only the place is known.
+    pub(super) fn at(place: Place) -> Subject<'static> {
+        Subject { address: None, records: &|_| None, place: Some(place) }
+    }
 }
 
 /// What a judgement met on its way, for the explanation.
@@ -176,24 +194,26 @@ impl PolicySnapshot {
         if let Some(known) = key.and_then(|(records, key)| records.get(key)) {
             return known as u32;
         }
-        let outcome = self.evaluate(region.address(), &record, live, None);
-        let weighted = self.policy.is_weighted.then_some(&self.policy.pool.sites[..]);
-        let number = self.outcomes.intern(outcome, weighted);
+        let address = Some(region.address());
+        let subject = Subject { address, records: &record, place: None };
+        let outcome = self.evaluate(&subject, live, None);
+        let number = self.outcomes.intern(outcome, self.weighted());
         if let Some((records, key)) = key {
             records.put(key, number.into());
         }
         number
     }
 
-    /// What the policy comes to for an address with these records.
+    /// What the policy comes to for somebody.
     pub(super) fn evaluate(
         &self,
-        address: IpAddr,
-        records: &dyn Fn(usize) -> Option<RecordId>,
+        subject: &Subject<'_>,
         live: &Live<'_>,
         mut trace: Option<&mut Trace>,
     ) -> Outcome {
-        if let Some(list) = self.overridden(address, trace.as_deref_mut()) {
+        let Subject { address, records, place } = *subject;
+        let list = address.and_then(|address| self.overridden(address, trace.as_deref_mut()));
+        if let Some(list) = list {
             return self.finish(list);
         }
         let there = |site: &u16| self.sites[usize::from(*site)].is_there;
@@ -201,6 +221,7 @@ impl PolicySnapshot {
         for step in &self.policy.steps {
             match step {
                 Step::Rules(index) => {
+                    let Some(address) = address else { continue };
                     let verdict = self.ask_rules(*index, address, live, trace.as_deref_mut());
                     match verdict {
                         Verdict::Drop => return Outcome::Drop,
@@ -215,6 +236,7 @@ impl PolicySnapshot {
                     }
                 }
                 Step::Map(map) => {
+                    let Some(address) = address else { continue };
                     let (inputs, paths) = (&self.policy.inputs, &self.policy.paths);
                     map.lists(inputs, paths, address, records, |what, listed| {
                         let left: Vec<u16> =
@@ -236,7 +258,10 @@ impl PolicySnapshot {
                         list = up;
                     }
                 }
-                Step::Nearest => self.keep_nearest(&mut list, self.place_of(records)),
+                Step::Nearest => {
+                    let place = place.or_else(|| self.place_of(records));
+                    self.keep_nearest(&mut list, place);
+                }
                 Step::Failover(threshold) => self.keep_group(&mut list, *threshold),
             }
         }
@@ -246,11 +271,33 @@ impl PolicySnapshot {
     /// Where the client is, by the database of places.
     pub(super) fn place_of(&self, records: &dyn Fn(usize) -> Option<RecordId>) -> Option<Place> {
         let at = self.policy.places?;
-        let (record, paths) = (records(at)?, &self.policy.paths);
-        let database = self.policy.inputs.databases[at].database();
-        let latitude_degrees = database.number(record, &paths.latitude).ok()??;
-        let longitude_degrees = database.number(record, &paths.longitude).ok()??;
-        Place::new_geographic(longitude_degrees, latitude_degrees).ok()
+        self.policy.paths.location(&self.policy.inputs.databases[at], records(at)?)
+    }
+
+    /// Whether nothing decides but the records of the policy's databases.
+    pub(super) fn records_decide(&self) -> bool {
+        self.rules.is_empty()
+            && self.sets.is_empty()
+            && self.policy.bounds.iter().all(Vec::is_empty)
+    }
+
+    /// Whether what it comes to may change by time alone.
+    pub(super) fn is_volatile(&self) -> bool {
+        self.tiles.is_volatile()
+    }
+
+    /// Whether all that decides is among its inputs.
+    pub(super) fn is_whole(&self) -> bool {
+        self.tiles.is_whole()
+    }
+
+    /// An outcome that is not kept here, ready to be chosen from.
+    pub(super) fn known(&self, outcome: Outcome) -> KnownOutcome {
+        KnownOutcome::new(outcome, self.weighted())
+    }
+
+    fn weighted(&self) -> Option<&[Site]> {
+        self.policy.is_weighted.then_some(&self.policy.pool.sites[..])
     }
 
     fn overridden(&self, address: IpAddr, trace: Option<&mut Trace>) -> Option<Vec<u16>> {

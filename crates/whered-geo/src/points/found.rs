@@ -19,6 +19,7 @@
 //! there is one for each hit, in order, within its `error_meters` of the exact one.
 //! Cost: a piece is two reads from a leaf; long members are pieces of their own.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::Tree;
@@ -161,6 +162,48 @@ impl Found {
             cell: Cell::from_stored_bits(leaf.cell_bits(slot)),
             center: self.center.unwrap_or(Place { longitude_degrees: 0.0, latitude_degrees: 0.0 }),
             about_meters,
+        })
+    }
+
+    /// Where the hits after an entry begin, for hits in (cell, member) order
+    /// ([`Tree::find_area`]); the entry need not be among them, nor exist.
+    pub fn cursor_after(&self, points: &Tree, cell: Cell, member: &[u8]) -> FoundCursor {
+        let (at, first) = match points.locate(cell.bits(), member) {
+            Ok(entry) => (entry, entry.slot() + 1),
+            Err(place) => (place, place.slot()),
+        };
+        let (leaf, first) = (LeafAt::of(at), first as u32);
+        let mut cursor = FoundCursor::default();
+        for span in &self.spans {
+            let before = match span.at.cmp(&leaf) {
+                Ordering::Less => span.end - span.start,
+                Ordering::Equal => first.clamp(span.start, span.end) - span.start,
+                Ordering::Greater => 0,
+            };
+            if before > 0 {
+                cursor.pass(span, before);
+            }
+            if before < span.end - span.start {
+                break;
+            }
+        }
+        cursor
+    }
+
+    /// The cells of this many of the hits, taken evenly from all of them; of all if they are fewer.
+    pub fn sample<'a>(&'a self, points: &'a Tree, count: usize) -> impl Iterator<Item = Cell> + 'a {
+        let count = count.min(self.count);
+        let (mut span, mut passed) = (0, 0);
+        (0..count).map(move |number| {
+            // Without a product that could overflow: the hits may be more than 2^32.
+            let hit = (number as u128 * self.count as u128 / count as u128) as usize;
+            while hit >= passed + self.spans[span].slots().len() {
+                passed += self.spans[span].slots().len();
+                span += 1;
+            }
+            let Span { at, start, .. } = self.spans[span];
+            let slot = start as usize + hit - passed;
+            Cell::from_stored_bits(points.leaf_at(at).cell_bits(slot))
         })
     }
 

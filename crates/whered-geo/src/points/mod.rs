@@ -36,8 +36,11 @@
 //! | `freeze`, `memory_bytes` | constant |
 //! | `pages` | a walk to a leaf, then a counted reference for each leaf |
 
+pub mod area;
+mod bounds;
 mod branch;
 pub mod bulk;
+pub mod clusters;
 pub mod found;
 mod hash;
 mod held;

@@ -95,13 +95,7 @@ impl Tree {
 fn scan_in_order(points: &Tree, search: &Search, cursor: Cursor<'_>, found: &mut Found) {
     let region = Region::around(search.center, &search.shape);
     let cover = Cover::new(search.center, &search.shape, &region);
-    let taker = Taker {
-        search,
-        filter: Filter::new(&cover, &region),
-        path: whered_simd::path(),
-        limit: search.scan_limit(),
-        found,
-    };
+    let taker = Taker::new(search, &cover, &region, search.scan_limit(), found);
     let mut descent = Descent::new(&cover, cursor, taker);
     let boxes = Boxes::of(search.center, &search.shape);
     let scans = boxes.ranges().chain(region.beyond(&boxes));
@@ -112,6 +106,40 @@ fn scan_in_order(points: &Tree, search: &Search, cursor: Cursor<'_>, found: &mut
         if descent.range(range).is_break() {
             return;
         }
+    }
+}
+
+/// What a walk asks of a shape on the map.
+pub(super) trait AreaTest {
+    /// A square of the map, as one range of cells.
+    type Square;
+    /// The square of `2^(26 - step)` cells a side that begins at these bits.
+    fn square(&self, bits: u64, step: u32) -> Self::Square;
+    /// Its four quarters, ascending in cells; it is larger than a cell.
+    fn quarters(&self, square: &Self::Square) -> [Self::Square; 4];
+    /// How it lies to the shape; [`Side::Edge`] where that is not certain.
+    fn side(&self, square: &Self::Square) -> Side;
+    /// Its cells.
+    fn bits(square: &Self::Square) -> Range<u64>;
+}
+
+impl AreaTest for Cover {
+    type Square = Quad;
+
+    fn square(&self, bits: u64, step: u32) -> Quad {
+        self.quad(bits, step)
+    }
+
+    fn quarters(&self, quad: &Quad) -> [Quad; 4] {
+        Cover::quarters(self, quad)
+    }
+
+    fn side(&self, quad: &Quad) -> Side {
+        Cover::side(self, quad)
+    }
+
+    fn bits(quad: &Quad) -> Range<u64> {
+        quad.bits()
     }
 }
 
@@ -129,8 +157,8 @@ pub(super) trait Sink {
 }
 
 /// A walk down the quadtree beside a walk through the leaves.
-pub(super) struct Descent<'a, S> {
-    cover: &'a Cover,
+pub(super) struct Descent<'a, O, S> {
+    cover: &'a O,
     cursor: Cursor<'a>,
     pub(super) sink: S,
     /// Slots at the edge that have not been handed on yet.
@@ -139,8 +167,8 @@ pub(super) struct Descent<'a, S> {
     inside: Range<u64>,
 }
 
-impl<'a, S: Sink> Descent<'a, S> {
-    pub(super) fn new(cover: &'a Cover, cursor: Cursor<'a>, sink: S) -> Descent<'a, S> {
+impl<'a, O: AreaTest, S: Sink> Descent<'a, O, S> {
+    pub(super) fn new(cover: &'a O, cursor: Cursor<'a>, sink: S) -> Descent<'a, O, S> {
         Descent { cover, cursor, sink, edge: None, inside: 0..0 }
     }
 
@@ -149,7 +177,7 @@ impl<'a, S: Sink> Descent<'a, S> {
         // A range may end beyond the last quad, among the cells at the limit of the globe.
         let whole = range.start..range.end.min(OVERFLOW_BITS);
         for (bits, step) in quads_of(whole) {
-            let quad = self.cover.quad(bits, step);
+            let quad = self.cover.square(bits, step);
             self.quad(&quad)?;
         }
         self.flush()?;
@@ -159,20 +187,20 @@ impl<'a, S: Sink> Descent<'a, S> {
         self.slots_of(range.start.max(OVERFLOW_BITS)..range.end, S::exact)
     }
 
-    fn quad(&mut self, quad: &Quad) -> ControlFlow<()> {
+    fn quad(&mut self, quad: &O::Square) -> ControlFlow<()> {
+        let cells = O::bits(quad);
         match self.cover.side(quad) {
             Side::Outside => return ControlFlow::Continue(()),
-            Side::Inside => return self.push_inside(quad.bits()),
+            Side::Inside => return self.push_inside(cells),
             Side::Edge => {}
         }
-        let cells = quad.bits();
         self.cursor.seek(cells.start);
         if self.cursor.next_first() >= cells.end {
             let keys = self.cursor.leaf().keys();
             let slots = keys.rank(cells.start)..keys.rank(cells.end);
             return self.quad_in_leaf(quad, slots, MOST_CUTS);
         }
-        if quad.is_cell() {
+        if is_cell(&cells) {
             self.flush()?;
             return self.slots_of(cells, S::exact);
         }
@@ -183,18 +211,24 @@ impl<'a, S: Sink> Descent<'a, S> {
     }
 
     /// An edge quad whose entries are these slots of the leaf at the cursor.
-    fn quad_in_leaf(&mut self, quad: &Quad, slots: Range<usize>, cuts: u32) -> ControlFlow<()> {
+    fn quad_in_leaf(
+        &mut self,
+        quad: &O::Square,
+        slots: Range<usize>,
+        cuts: u32,
+    ) -> ControlFlow<()> {
         if slots.is_empty() {
             return ControlFlow::Continue(());
         }
-        if slots.len() <= S::FEW_KEYS || cuts == 0 || quad.is_cell() {
+        let whole = O::bits(quad);
+        if slots.len() <= S::FEW_KEYS || cuts == 0 || is_cell(&whole) {
             return self.push_edge(slots);
         }
         let keys = self.cursor.leaf().keys();
         let mut start = slots.start;
         for quarter in &self.cover.quarters(quad) {
-            let cells = quarter.bits();
-            let end = if cells.end == quad.bits().end { slots.end } else { keys.rank(cells.end) };
+            let cells = O::bits(quarter);
+            let end = if cells.end == whole.end { slots.end } else { keys.rank(cells.end) };
             let part = start..end;
             start = end;
             if part.is_empty() {
@@ -271,8 +305,13 @@ impl<'a, S: Sink> Descent<'a, S> {
     }
 }
 
+/// Whether a square's cells are a single one.
+fn is_cell(cells: &Range<u64>) -> bool {
+    cells.end - cells.start == 1
+}
+
 /// Takes what is inside into a [`Found`], up to a limit.
-struct Taker<'a> {
+pub(super) struct Taker<'a> {
     search: &'a Search,
     filter: Filter,
     path: whered_simd::Path,
@@ -280,7 +319,18 @@ struct Taker<'a> {
     found: &'a mut Found,
 }
 
-impl Taker<'_> {
+impl<'a> Taker<'a> {
+    pub(super) fn new(
+        search: &'a Search,
+        cover: &Cover,
+        region: &Region,
+        limit: usize,
+        found: &'a mut Found,
+    ) -> Taker<'a> {
+        let filter = Filter::new(cover, region);
+        Taker { search, filter, path: whered_simd::path(), limit, found }
+    }
+
     fn is_inside(&self, leaf: &Leaf, slot: usize) -> bool {
         let place = Cell::from_stored_bits(leaf.cell_bits(slot)).place();
         self.search.shape.distance_if_inside(self.search.center, place).is_some()

@@ -41,6 +41,12 @@ pub(super) struct Cursor<'a> {
 }
 
 impl LeafAt {
+    /// The leaf of a position; the place after the last one for the end.
+    pub(super) fn of(position: Position) -> LeafAt {
+        let index = |height: usize| position.index(height) as u32;
+        LeafAt(index(3) << 16 | index(2) << 8 | index(1))
+    }
+
     /// The position of an entry of the leaf.
     pub(super) fn position(self, slot: usize) -> Position {
         let LeafAt(at) = self;

@@ -38,6 +38,8 @@ pub(crate) enum ErrorCode {
     PathNotFound,
     /// What the path or a parameter names does not exist.
     NotFound,
+    /// The collection holds scores that are no places.
+    WrongKind,
     /// The database has no network of the address's family.
     FamilyNotCovered,
     /// The path does not take this method.
@@ -54,6 +56,8 @@ pub(crate) enum ErrorCode {
     TooManyUploads,
     /// Too many or too large headers.
     HeadersTooLarge,
+    /// As many streams are open, or as many collections followed, as may be.
+    TooManyStreams,
     /// Data cannot be read.
     Internal,
     /// A `Transfer-Encoding` other than `chunked`.
@@ -74,6 +78,7 @@ impl ErrorCode {
             | ErrorCode::UnknownParameter
             | ErrorCode::RepeatedParameter
             | ErrorCode::InvalidHeader
+            | ErrorCode::WrongKind
             | ErrorCode::InvalidBody => StatusCode::BAD_REQUEST,
             ErrorCode::Unauthorized => StatusCode::UNAUTHORIZED,
             ErrorCode::Forbidden | ErrorCode::ForeignPage => StatusCode::FORBIDDEN,
@@ -89,7 +94,9 @@ impl ErrorCode {
             ErrorCode::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             ErrorCode::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             ErrorCode::UnsupportedTransferEncoding => StatusCode::NOT_IMPLEMENTED,
-            ErrorCode::TimedOut | ErrorCode::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            ErrorCode::TooManyStreams | ErrorCode::TimedOut | ErrorCode::Unavailable => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 }

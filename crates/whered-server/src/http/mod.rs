@@ -14,12 +14,15 @@
 //! an answer, [`listen::PROGRESS`] between answers; the bodies of uploads have limits of their own
 //! (`feeds`), other bodies 2 MB.
 
+mod binary_names;
 mod body;
+mod collections;
 mod console;
 mod cors;
 mod counters;
 mod databases;
 mod error;
+mod explain;
 mod feeds;
 mod ip;
 mod listen;
@@ -28,17 +31,22 @@ mod near;
 mod openapi;
 mod options;
 mod pages;
+mod pools;
 mod probes;
 mod query;
 mod refusal;
 mod routes;
 mod rules;
+mod searches;
 mod sets;
 mod state;
+mod status;
+mod stream;
 mod tables;
 mod token;
 mod transport;
 mod trust;
+mod zones;
 
 use std::io;
 use std::net::SocketAddr;
@@ -68,7 +76,9 @@ use self::listen::{Connection, Connections, LimitedListener};
 use self::names::OldNames;
 pub use self::options::HttpOptions;
 use self::state::HttpState;
-pub(crate) use self::state::{MetricsFormat, RenderMetrics};
+pub(crate) use self::state::{MetricsFormat, RenderMetrics, ServerFacts};
+pub use self::status::set_commit;
+use self::stream::Streams;
 use self::token::has_token;
 pub(crate) use self::transport::configure as configure_tls;
 use self::trust::{Arrival, TrustPolicy};
@@ -107,6 +117,7 @@ impl HttpListener {
         feeds: &[FeedConfig],
         counters: Arc<HttpCounters>,
         metrics: RenderMetrics,
+        mut about: ServerFacts,
         sockets: &Sockets,
     ) -> io::Result<HttpListener> {
         let plain = sockets::listeners(sockets, Kind::Http, &options.listen)?;
@@ -116,18 +127,34 @@ impl HttpListener {
         let plain = plain.into_iter().map(|listener| (listener, None));
         let encrypted = encrypted.into_iter().map(|listener| (listener, tls.clone()));
         let listeners: Vec<_> = plain.chain(encrypted).collect();
+        let shown =
+            |addresses: &[SocketAddr]| addresses.iter().map(SocketAddr::to_string).collect();
+        about.listeners.push(("http", shown(&addresses)));
+        about.listeners.push(("http_tls", shown(&tls_addresses)));
         let token = options.token.clone();
         let (hosts, origins) = (options.hosts.clone(), options.origins.clone());
         let trusted = TrustPolicy { hosts, origins };
         let searches = Arc::new(Semaphore::new(SEARCHES));
         let uploads = Uploads::new(&engine, feeds);
         let console = options.console;
-        let state =
-            HttpState { engine, token, trusted, counters, metrics, searches, uploads, console };
-        let router = router(Arc::new(state));
+        let streams = Streams::new();
+        let state = HttpState {
+            engine,
+            token,
+            trusted,
+            counters,
+            metrics,
+            searches,
+            uploads,
+            streams,
+            about,
+            console,
+        };
+        let state = Arc::new(state);
+        let router = router(Arc::clone(&state));
         let connections = Connections::new(options.max_connections);
         let thread = RuntimeThread::start("whered-http", SEARCHES, FINISH_TIME, |stop| {
-            serve(listeners, router, connections, stop)
+            serve(listeners, router, connections, state, stop)
         })?;
         Ok(HttpListener { addresses, tls_addresses, tls, thread })
     }
@@ -163,6 +190,7 @@ async fn serve(
     listeners: Vec<(std::net::TcpListener, Option<CurrentTls>)>,
     router: Router,
     connections: Arc<Connections>,
+    state: Arc<HttpState>,
     stop: watch::Receiver<bool>,
 ) {
     // Each request is a little work beside that of others, such as the batches of feeds.
@@ -189,6 +217,11 @@ async fn serve(
         let service = router.into_make_service_with_connect_info::<Connection>();
         serving.spawn(axum::serve(listener, service).with_graceful_shutdown(stopped).into_future());
     }
+    let streaming = stop.clone();
+    serving.spawn(async move {
+        state.streams.run(&state.engine, streaming).await;
+        Ok(())
+    });
     while serving.join_next().await.is_some() {}
 }
 

@@ -19,7 +19,10 @@ use utoipa_axum::routes;
 
 use super::error::{ErrorCode, HttpError};
 use super::state::HttpState;
-use super::{console, databases, feeds, ip, near, openapi, probes, rules, sets, tables};
+use super::{
+    collections, console, databases, explain, feeds, ip, near, openapi, pools, probes, rules, sets,
+    status, stream, tables, zones,
+};
 
 /// What metrics call requests that have no route.
 const OTHER: &str = "other";
@@ -38,7 +41,23 @@ fn table() -> OpenApiRouter<Arc<HttpState>> {
         .routes(routes!(databases::list))
         .routes(routes!(databases::one))
         .routes(routes!(databases::networks))
+        .routes(routes!(collections::list))
+        .routes(routes!(collections::one))
+        .routes(routes!(collections::member))
         .routes(routes!(near::near))
+        .routes(routes!(collections::within, collections::within_polygon))
+        .routes(routes!(collections::clusters))
+        .routes(routes!(collections::points))
+        .routes(routes!(pools::list))
+        .routes(routes!(pools::one))
+        .routes(routes!(pools::choose, pools::choose_many))
+        .routes(routes!(pools::catchment))
+        .routes(routes!(pools::sites))
+        .routes(routes!(zones::list))
+        .routes(routes!(zones::one))
+        .routes(routes!(explain::explain))
+        .routes(routes!(status::status))
+        .routes(routes!(stream::stream))
         .routes(routes!(rules::list))
         .routes(routes!(rules::one))
         .routes(routes!(rules::find))

@@ -3,7 +3,9 @@
 //! Not for: routes and limits (`mod.rs`), answers of one route (their own files).
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -13,6 +15,7 @@ use whered_engine::Engine;
 use super::counters::HttpCounters;
 use super::error::HttpError;
 use super::feeds::Uploads;
+use super::stream::Streams;
 use super::trust::TrustPolicy;
 
 /// Writes all metrics of the server as text.
@@ -43,6 +46,19 @@ pub(crate) struct HttpState {
     pub(super) uploads: Uploads,
     /// Whether the page for browsers is served.
     pub(super) console: bool,
+    pub(super) streams: Streams,
+    pub(super) about: ServerFacts,
+}
+
+/// What is known of the server when the listener starts.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerFacts {
+    /// When the server started.
+    pub(crate) started: Instant,
+    /// Where its data are.
+    pub(crate) data_dir: Option<PathBuf>,
+    /// Protocols with the addresses where they listen.
+    pub(crate) listeners: Vec<(&'static str, Vec<String>)>,
 }
 
 impl HttpState {

@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 
 use super::families::FloatGauge;
 use super::{FloatCounter, register_gauge};
+use crate::disk_watch::disk_space;
 
 /// Ticks of a second in proc(5), on every architecture that Linux has today.
 const TICKS: f64 = 100.0;
@@ -66,22 +67,4 @@ pub(super) fn add_disk(registry: &mut Registry, directory: &Path) {
     register_gauge(registry, "disk_size_bytes", "Size of the data directory's disk", size);
     let help = "Room on the data directory's disk that the process may use";
     register_gauge(registry, "disk_free_bytes", help, free);
-}
-
-/// Size and free room in bytes.
-#[allow(unsafe_code, reason = "statvfs is a system call")]
-#[allow(clippy::unnecessary_cast, reason = "these are 32 bits on some systems")]
-fn disk_space(directory: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::CString::new(directory.as_os_str().as_bytes()).ok()?;
-    let mut space = std::mem::MaybeUninit::<libc::statvfs>::uninit();
-    // SAFETY: the path ends with a zero byte, and there is memory for the answer.
-    let failed = unsafe { libc::statvfs(path.as_ptr(), space.as_mut_ptr()) } != 0;
-    if failed {
-        return None;
-    }
-    // SAFETY: the call has succeeded, so the system has filled it in.
-    let space = unsafe { space.assume_init() };
-    let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize as u64);
-    Some((bytes(space.f_blocks as u64), bytes(space.f_bavail as u64)))
 }

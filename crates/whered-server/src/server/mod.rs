@@ -28,7 +28,7 @@ use crate::config::{Config, JournalConfig, SnapshotConfig};
 use crate::dns::DnsListener;
 use crate::feeds::{Applier, DropFolder};
 use crate::health::{self, HealthBoard, Prober};
-use crate::http::{HttpCounters, HttpListener, configure_tls};
+use crate::http::{HttpCounters, HttpListener, ServerFacts, configure_tls};
 use crate::listen::{self, ConnectionLimits, HandoverState, ListenOptions, Predecessor, Sockets};
 use crate::metrics::Metrics;
 use crate::progress;
@@ -360,10 +360,29 @@ impl Listeners {
             let engine = Arc::clone(engine);
             let render = Box::new(move |format| metrics.render(format));
             let (options, feeds) = (&config.http, &config.feeds);
-            let listener = HttpListener::start(engine, options, feeds, counters, render, sockets)?;
+            let about = self.about(started, config);
+            let listener =
+                HttpListener::start(engine, options, feeds, counters, render, about, sockets)?;
             self.http = Some(listener);
         }
         Ok(())
+    }
+
+    /// What HTTP may say of the server, without itself.
+    fn about(&self, started: Instant, config: &Config) -> ServerFacts {
+        let shown =
+            |addresses: &[SocketAddr]| addresses.iter().map(SocketAddr::to_string).collect();
+        let mut listeners = Vec::new();
+        if let Some(resp) = &self.resp {
+            listeners.push(("resp", shown(resp.addresses())));
+            listeners.push(("resp_tls", shown(resp.tls_addresses())));
+            let unix = unix_path(config).map(|path| path.display().to_string());
+            listeners.push(("resp_unix", unix.into_iter().collect()));
+        }
+        if let Some(dns) = &self.dns {
+            listeners.push(("dns", shown(dns.addresses())));
+        }
+        ServerFacts { started, data_dir: config.data_dir.clone(), listeners }
     }
 
     fn stop(self) {
