@@ -69,7 +69,7 @@ def build(folder, rows, database_type, *names):
     source = folder / "rows.csv"
     source.write_text(rows)
     for name in names:
-        command = [BINARY, "db", "build", source, folder / name, "--database-type", database_type]
+        command = [BINARY, "db", "build", source, "-o", folder / name, "--database-type", database_type]
         subprocess.run(command, check=True, capture_output=True, timeout=30)
 
 

@@ -76,7 +76,7 @@ def template(folder):
         network = f"192.0.{number}.0/24" if number % 2 else f"2001:db8:{number:x}::/48"
         rows.append(f"{network},{GENERATION}c{number},{GENERATION}n{number},{number}")
     (folder / "rows.csv").write_text("\n".join(rows) + "\n")
-    build = [BINARY, "db", "build", folder / "rows.csv", folder / "template.mmdb"]
+    build = [BINARY, "db", "build", folder / "rows.csv", "-o", folder / "template.mmdb"]
     subprocess.run(build, check=True, capture_output=True, timeout=30)
     return (folder / "template.mmdb").read_bytes()
 

@@ -96,15 +96,15 @@ def test_a_backup_of_a_running_server_is_restored_and_started_on(serve, tmp_path
         # The directory is the client's, not the server's: a relative name is where this is typed.
         other = tmp_path / "elsewhere"
         other.mkdir()
-        done = whered("backup", "--from", url, "copy", cwd=other)
+        done = whered("backup", "--server", url, "copy", cwd=other)
         assert (done.returncode, done.stdout) == (0, "copy: backed up to entry 2\n"), done.stderr
         client.geoadd("points", [8, 50, "after the backup"])
         before = contents(other / "copy")
-        done = whered("backup", "--from", url, "copy", cwd=other)
+        done = whered("backup", "--server", url, "copy", cwd=other)
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
         assert "is not empty" in done.stderr
         assert contents(other / "copy") == before
-    done = whered("backup", "--from", url, "/tmp/whered-elsewhere")
+    done = whered("backup", "--server", url, "/tmp/whered-elsewhere")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
     assert f"is not below {tmp_path}, 'directory' of [backup]" in done.stderr
     # What is in use is not copied from under the server.

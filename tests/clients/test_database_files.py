@@ -40,7 +40,7 @@ def refused(*arguments, **options):
 
 @pytest.fixture
 def city(tmp_path):
-    done("build", ROWS, tmp_path / "city.mmdb", "--build-epoch-seconds", 1)
+    done("build", ROWS, "-o", tmp_path / "city.mmdb", "--build-epoch-seconds", 1)
     return tmp_path / "city.mmdb"
 
 
@@ -59,14 +59,14 @@ def test_what_is_dumped_is_built_again_byte_for_byte(city, tmp_path):
     assert metadata["metadata"]["database_type"] == "whered-City"
     assert len(networks) == 39
     assert all(set(row) == {"network", "typed_record"} for row in networks)
-    done("build", "--format", "ndjson", "-", tmp_path / "a.mmdb", stdin=rows)
+    done("build", "--input-format", "ndjson", "-", "-o", tmp_path / "a.mmdb", stdin=rows)
     (tmp_path / "rows.ndjson").write_text(rows)
-    done("build", "rows.ndjson", "b.mmdb", "--build-epoch-seconds", 1, cwd=tmp_path)
+    done("build", "rows.ndjson", "-o", "b.mmdb", "--build-epoch-seconds", 1, cwd=tmp_path)
     for name in "ab":
         assert done("diff", city, tmp_path / f"{name}.mmdb") == ""
     # Dumped rows come in address order, so that the bytes of two more generations are equal.
     rows = done("dump", tmp_path / "b.mmdb", "--types")
-    done("build", "--format", "ndjson", "--build-epoch-seconds", 1, "-", tmp_path / "c.mmdb", stdin=rows)
+    done("build", "--input-format", "ndjson", "--build-epoch-seconds", 1, "-", "-o", tmp_path / "c.mmdb", stdin=rows)
     assert (tmp_path / "c.mmdb").read_bytes() == (tmp_path / "b.mmdb").read_bytes()
 
 
@@ -81,28 +81,28 @@ def test_chosen_fields_as_csv_and_ndjson_are_rows_too(city, tmp_path):
         cells = table[found["network"]]
         assert cells[0] == found.get("country.iso_code", "")
         assert cells[1] == str(found.get("location.latitude", ""))
-    done("build", "-", tmp_path / "csv.mmdb", stdin="\n".join(lines))
+    done("build", "-", "-o", tmp_path / "csv.mmdb", stdin="\n".join(lines))
     ndjson = done("dump", city, "--types", *fields)
     assert '"location.latitude:double":' in ndjson
-    done("build", "--format", "ndjson", "-", tmp_path / "ndjson.mmdb", stdin=ndjson)
+    done("build", "--input-format", "ndjson", "-", "-o", tmp_path / "ndjson.mmdb", stdin=ndjson)
     assert done("diff", tmp_path / "csv.mmdb", tmp_path / "ndjson.mmdb") == ""
 
 
 def test_a_converted_legacy_file_says_the_same(legacy, tmp_path):
     for name, version in [("GeoIP.dat", "4"), ("GeoIPv6.dat", "6")]:
         old, new = legacy.with_name(name), tmp_path / f"{name}.mmdb"
-        done("convert", old, new)
+        done("convert", old, "-o", new)
         assert done("diff", old, new) == ""
         assert ": ok (" in done("verify", new)
         info = done("info", new)
         assert f"ip version      {version}" in info and "MaxMind DB 2.0" in info
     assert "legacy GeoIP, edition 1\n" in done("info", legacy)
-    assert "is a MaxMind DB file; allowed: legacy" in refused("convert", tmp_path / "GeoIP.dat.mmdb", tmp_path / "x.mmdb")
+    assert "is a MaxMind DB file; allowed: legacy" in refused("convert", tmp_path / "GeoIP.dat.mmdb", "-o", tmp_path / "x.mmdb")
 
 
 def test_differences_as_text_json_and_counts(tmp_path):
     def build(name, rows):
-        done("build", "--format", "ndjson", "-", tmp_path / name, stdin="".join(json.dumps(row) + "\n" for row in rows))
+        done("build", "--input-format", "ndjson", "-", "-o", tmp_path / name, stdin="".join(json.dumps(row) + "\n" for row in rows))
         return tmp_path / name
 
     old = build("old.mmdb", [
@@ -149,16 +149,16 @@ def test_wrong_input_is_one_line_with_its_place(city, tmp_path):
     (tmp_path / "damaged.mmdb").write_bytes(damaged)
     at = damaged.index(b"Mou\xfftain") + 3
     for arguments, words in [
-        (("build", "rows.csv", "x.mmdb"), "rows.csv: line 3, column a:uint16: found \"65536\"; allowed:"),
-        (("build", "open.csv", "x.mmdb"), "line 2: found a quote in cell 2 that is never closed"),
-        (("build", "rows.ndjson", "x.mmdb"), "rows.ndjson: line 2, column 29: found a number that begins with 0"),
-        (("build", "missing.csv", "x.mmdb"), "missing.csv: "),
-        (("build", ".", "x.mmdb"), "is a folder"),
-        (("build", "empty", "x.mmdb"), "no header"),
-        (("build", "rows.csv", "x.mmdb", "--format", "xml"), "csv, tsv, ndjson"),
-        (("build", "rows.csv", "x.mmdb", "--ip-version", "5"), "allowed: 4, 6"),
-        (("convert", "empty", "x.mmdb"), "empty: not a MaxMind DB or GeoIP file"),
-        (("convert", "missing.dat", "x.mmdb"), "missing.dat: "),
+        (("build", "rows.csv", "-o", "x.mmdb"), "rows.csv: line 3, column a:uint16: found \"65536\"; allowed:"),
+        (("build", "open.csv", "-o", "x.mmdb"), "line 2: found a quote in cell 2 that is never closed"),
+        (("build", "rows.ndjson", "-o", "x.mmdb"), "rows.ndjson: line 2, column 29: found a number that begins with 0"),
+        (("build", "missing.csv", "-o", "x.mmdb"), "missing.csv: "),
+        (("build", ".", "-o", "x.mmdb"), "is a folder"),
+        (("build", "empty", "-o", "x.mmdb"), "no header"),
+        (("build", "rows.csv", "-o", "x.mmdb", "--input-format", "xml"), "csv, tsv, ndjson"),
+        (("build", "rows.csv", "-o", "x.mmdb", "--ip-version", "5"), "allowed: 4, 6"),
+        (("convert", "empty", "-o", "x.mmdb"), "empty: not a MaxMind DB or GeoIP file"),
+        (("convert", "missing.dat", "-o", "x.mmdb"), "missing.dat: "),
         (("dump", "cut.mmdb"), "cut.mmdb: "),
         (("dump", "city.mmdb", "--format", "csv"), "--field PATH"),
         (("dump", "city.mmdb", "--field", "a..b"), "--field a..b: bad field path"),
@@ -170,7 +170,7 @@ def test_wrong_input_is_one_line_with_its_place(city, tmp_path):
         (("info", "missing.mmdb"), "missing.mmdb: "),
     ]:
         assert words in refused(*arguments, cwd=tmp_path), arguments
-    assert "standard input: line 1" in refused("build", "-", "x.mmdb", stdin="x\n", cwd=tmp_path)
+    assert "standard input: line 1" in refused("build", "-", "-o", "x.mmdb", stdin="x\n", cwd=tmp_path)
     assert not (tmp_path / "x.mmdb").exists()
     # What can be told of a damaged file is told before its fault.
     result = whered("diff", city, tmp_path / "damaged.mmdb")
@@ -179,7 +179,7 @@ def test_wrong_input_is_one_line_with_its_place(city, tmp_path):
 
 def test_closed_pipes_are_no_failure_of_dump_and_diff(city, tmp_path):
     rows = "network,a\n" + "".join(f"10.{i >> 8}.{i & 255}.0/24,{i}\n" for i in range(20000))
-    done("build", "-", tmp_path / "many.mmdb", stdin=rows)
+    done("build", "-", "-o", tmp_path / "many.mmdb", stdin=rows)
     for command in [f"dump '{tmp_path}/many.mmdb'", f"diff '{city}' '{tmp_path}/many.mmdb'"]:
         script = f"'{BINARY}' db {command} | head -n 1; exit ${{PIPESTATUS[0]}}"
         result = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
@@ -190,10 +190,10 @@ def test_closed_pipes_are_no_failure_of_dump_and_diff(city, tmp_path):
 def test_progress_is_drawn_on_a_terminal_only(tmp_path):
     rows = "network,a\n" + "".join(f"10.{i >> 8}.{i & 255}.0/24,{i}\n" for i in range(60000))
     (tmp_path / "rows.csv").write_text(rows)
-    result = whered("build", "rows.csv", "x.mmdb", cwd=tmp_path)
+    result = whered("build", "rows.csv", "-o", "x.mmdb", cwd=tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
     ours, theirs = pty.openpty()
-    command = [BINARY, "db", "build", "rows.csv", "x.mmdb"]
+    command = [BINARY, "db", "build", "rows.csv", "-o", "x.mmdb"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)
     drawn = b""

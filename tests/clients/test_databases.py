@@ -23,7 +23,7 @@ def whered(*arguments, stdin=None):
 def build(path, rows):
     source = path.with_suffix(".csv")
     source.write_text("network,country.iso_code,city.names.en\n" + "".join(rows))
-    done = whered("db", "build", source, path)
+    done = whered("db", "build", source, "-o", path)
     assert done.returncode == 0, done.stderr
 
 

@@ -38,7 +38,7 @@ def databases(tmp_path_factory):
     readers = {}
     for name in ["city", "net"]:
         path = folder / f"{name}.mmdb"
-        subprocess.run([BINARY, "db", "build", folder / f"{name}.csv", path], check=True, capture_output=True, timeout=30)
+        subprocess.run([BINARY, "db", "build", folder / f"{name}.csv", "-o", path], check=True, capture_output=True, timeout=30)
         readers[name] = maxminddb.open_database(path)
     return folder, readers
 
@@ -227,14 +227,14 @@ def test_logs_keep_their_lines_or_become_tables(databases):
         cells = [""] * 9 + [line.decode()] if parsed is None else [*parsed[0], *[""] * (9 - len(parsed[0])), parsed[1] or ""]
         table.append([*cells, *map(shown, fields), fault or ""])
     text = b"\r\n".join(lines)
-    done = enrich(databases, "--output-format", "same", "--input-format", "combined", stdin=text + b"\r\n")
+    done = enrich(databases, "--format", "same", "--input-format", "combined", stdin=text + b"\r\n")
     assert done.stdout.splitlines(keepends=True) == b"".join(same).splitlines(keepends=True)
     assert done.stdout == b"".join(same)
-    done = enrich(databases, "--output-format", "csv", "--input-format", "combined", stdin=text)
+    done = enrich(databases, "--format", "csv", "--input-format", "combined", stdin=text)
     rows = list(csv.reader(io.StringIO(done.stdout.decode("utf-8", "surrogateescape"), newline="")))
     assert rows[0] == [*LOG_NAMES, "rest", *NAMES, "enrich_error"]
     assert rows[1:] == table
-    done = enrich(databases, "--output-format", "tsv", "--input-format", "combined", stdin=text)
+    done = enrich(databases, "--format", "tsv", "--input-format", "combined", stdin=text)
     tsv = ["\t".join(map(tsv_text, row)) for row in rows]
     assert done.stdout.decode("utf-8", "surrogateescape").split("\n") == [*tsv, ""]
 
@@ -272,9 +272,9 @@ def test_rows_keep_their_bytes_and_are_read_by_python(databases, delimiter, end)
     assert counts(done) == tally.counts
     rows = list(csv.reader(io.StringIO(done.stdout.decode(), newline=""), delimiter=delimiter))
     assert len(rows) == RECORDS + 1 and all(len(row) >= 9 for row in rows)
-    done = enrich(databases, "--output-format", "ndjson", stdin=text)
+    done = enrich(databases, "--format", "ndjson", stdin=text)
     assert [json.loads(line, object_pairs_hook=list) for line in done.stdout.decode().split("\n")[:-1]] == objects
-    done = enrich(databases, "--output-format", "tsv", stdin=text)
+    done = enrich(databases, "--format", "tsv", stdin=text)
     assert done.stdout.decode() == "".join(line + "\n" for line in tsv)
 
 
@@ -293,7 +293,7 @@ def test_tab_separated_rows(databases):
     text = "\n".join(raws).encode()
     done = enrich(databases, "--input-format", "tsv", "--column", "1", "--header", "no", stdin=text)
     assert done.stdout.decode().split("\n") == [*expected, ""]
-    done = enrich(databases, "--input-format", "tsv", "--column", "column_1", "--header", "no", "--output-format", "ndjson", stdin=text)
+    done = enrich(databases, "--input-format", "tsv", "--column", "column_1", "--header", "no", "--format", "ndjson", stdin=text)
     assert [json.loads(line, object_pairs_hook=list) for line in done.stdout.decode().split("\n")[:-1]] == objects
 
 
@@ -347,12 +347,12 @@ def test_every_format_packed_and_not(databases, tmp_path, inputs, ending):
         "tsv": b"ip\tn\n" + b"8.8.8.8\t1\n" * 30_000,
         "ndjson": b'{"ip":"8.8.8.8"}\n' * 30_000,
     }[inputs]
-    plain = enrich(databases, "--output-format", "same", stdin=text)
+    plain = enrich(databases, "--format", "same", stdin=text)
     assert plain.returncode == 0 and counts(plain)[:2] == [30_000, 30_000]
     # What we packed is unpacked by others, and by ourselves.
     name = f"out.log{ending}"
     (tmp_path / "in.log").write_bytes(text)
-    done = enrich(databases, "in.log", "--output-format", "same", "-o", name, cwd=tmp_path)
+    done = enrich(databases, "in.log", "--format", "same", "-o", name, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, b""), done.stderr
     made = (tmp_path / name).read_bytes()
     if ending == ".gz":
@@ -360,11 +360,11 @@ def test_every_format_packed_and_not(databases, tmp_path, inputs, ending):
         assert len(made) < len(plain.stdout) / 5
     elif ending == "":
         assert made == plain.stdout
-    again = enrich(databases, name, "--output-format", "same", "--threads", 3, cwd=tmp_path)
-    assert again.stdout == enrich(databases, "--output-format", "same", stdin=plain.stdout).stdout
+    again = enrich(databases, name, "--format", "same", "--threads", 3, cwd=tmp_path)
+    assert again.stdout == enrich(databases, "--format", "same", stdin=plain.stdout).stdout
     if ending == ".gz":
         (tmp_path / "two.gz").write_bytes(packed("gzip", text))
-        done = enrich(databases, "two.gz", "--output-format", "same", cwd=tmp_path)
+        done = enrich(databases, "two.gz", "--format", "same", cwd=tmp_path)
         assert done.stdout == plain.stdout
 
 
@@ -394,8 +394,8 @@ def test_odd_inputs(databases, tmp_path):
 
 def test_order_is_kept_over_many_threads(databases):
     lines = [LOG.replace(b"curl/8", b"%d" % number) for number in range(60_000)]
-    done = enrich(databases, "--threads", 16, "--output-format", "same", stdin=b"".join(lines))
-    end = enrich(databases, "--output-format", "same", stdin=LOG).stdout[len(LOG) - 1 :]
+    done = enrich(databases, "--threads", 16, "--format", "same", stdin=b"".join(lines))
+    end = enrich(databases, "--format", "same", stdin=LOG).stdout[len(LOG) - 1 :]
     assert done.stdout == b"".join(line[:-1] + end for line in lines)
 
 
@@ -474,7 +474,7 @@ def test_an_index_beside_the_database_changes_nothing_and_a_wrong_one_is_told(da
     here = (tmp_path, databases[1])
     arguments = ["--input-format", "csv", "--header", "no", "--column", "1"]
     for form in ["same", "ndjson"]:
-        plain = enrich(databases, *arguments, "--output-format", form, stdin=lines)
+        plain = enrich(databases, *arguments, "--format", form, stdin=lines)
         assert counts(plain)[1] > 1000
         # All fields are in it, then some, one of them in another place, then none of them.
         for fields in [FIELDS[:4], ["location.latitude", "city.names.en"], ["continent"], []]:
@@ -484,7 +484,7 @@ def test_an_index_beside_the_database_changes_nothing_and_a_wrong_one_is_told(da
                 done = subprocess.run(command, capture_output=True, timeout=30, check=True)
                 size = (tmp_path / f"{name}.mmdb.index").stat().st_size
                 assert re.fullmatch(rf".*/{name}\.mmdb\.index: [0-9]+ records, {size} bytes\n", done.stdout.decode())
-            done = enrich(here, *arguments, "--output-format", form, stdin=lines)
+            done = enrich(here, *arguments, "--format", form, stdin=lines)
             assert (done.stdout, done.stderr) == (plain.stdout, plain.stderr)
     good = (tmp_path / "city.mmdb.index").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == [
@@ -500,14 +500,14 @@ def test_an_index_beside_the_database_changes_nothing_and_a_wrong_one_is_told(da
     }
     for content, what in wrong.items():
         (tmp_path / "city.mmdb.index").write_bytes(content)
-        done = enrich(here, *arguments, "--output-format", "ndjson", stdin=lines)
+        done = enrich(here, *arguments, "--format", "ndjson", stdin=lines)
         told, rest = done.stderr.split(b"\n", 1)
         assert told.startswith(f"whered: {tmp_path}/city.mmdb.index: ".encode()), told
         assert told.endswith(b"; it is not used"), told
         assert (done.stdout, rest) == (plain.stdout, plain.stderr), what
     (tmp_path / "city.mmdb.index").unlink()
     (tmp_path / "city.mmdb.index").mkdir()
-    done = enrich(here, *arguments, "--output-format", "ndjson", stdin=lines)
+    done = enrich(here, *arguments, "--format", "ndjson", stdin=lines)
     assert (done.stdout, done.stderr.count(b"\n"), done.returncode) == (plain.stdout, 2, 0)
     broken = subprocess.run([BINARY, "db", "index", tmp_path / "net.mmdb.index"], capture_output=True, timeout=30)
     assert (broken.returncode, broken.stderr.count(b"\n")) == (2, 1)

@@ -23,7 +23,7 @@ KNOWN = {"8.8.8.8": "US", "193.0.0.1": "NL", "2001:4860:4860::8888": "US"}
 def city(tmp_path_factory):
     folder = tmp_path_factory.mktemp("databases")
     (folder / "rows.csv").write_text("network,country\n8.8.8.0/24,US\n2001:4860::/32,US\n193.0.0.0/21,NL\n")
-    subprocess.run([BINARY, "db", "build", folder / "rows.csv", folder / "city.mmdb"], check=True, capture_output=True, timeout=30)
+    subprocess.run([BINARY, "db", "build", folder / "rows.csv", "-o", folder / "city.mmdb"], check=True, capture_output=True, timeout=30)
     return folder / "city.mmdb"
 
 
@@ -180,8 +180,8 @@ OLD_FORMATS = {
 @pytest.mark.parametrize("cut, header, line", OLD_FORMATS.values(), ids=OLD_FORMATS)
 def test_a_first_line_that_a_rotation_has_cut_is_skipped_and_counted_in_every_format(city, tmp_path, cut, header, line):
     lines = "".join(line.format(address) for address in ["8.8.8.8", "193.0.0.1", "10.0.0.1", "8.8.8.9"])
-    whole, _ = enrich(city, (header + lines).encode(), "--output-format", "ndjson")
-    done, found = enrich(city, (cut + header + lines).encode(), "--output-format", "ndjson")
+    whole, _ = enrich(city, (header + lines).encode(), "--format", "ndjson")
+    done, found = enrich(city, (cut + header + lines).encode(), "--format", "ndjson")
     assert found is not None and done.stdout == whole.stdout, (done.stdout, done.stderr)
     assert done.stderr.endswith(b"; skipped: 0 comments, 0 empty lines, 1 cut lines\n"), done.stderr
     assert b"cut" not in whole.stderr
@@ -189,7 +189,7 @@ def test_a_first_line_that_a_rotation_has_cut_is_skipped_and_counted_in_every_fo
         return
     for name in ["a.log", "b.log"]:
         (tmp_path / name).write_text(cut + lines)
-    done, _ = enrich(city, b"", "--output-format", "ndjson", tmp_path / "a.log", tmp_path / "b.log")
+    done, _ = enrich(city, b"", "--format", "ndjson", tmp_path / "a.log", tmp_path / "b.log")
     assert done.stdout == whole.stdout * 2 and b", 2 cut lines\n" in done.stderr
 
 

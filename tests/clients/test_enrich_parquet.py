@@ -35,7 +35,7 @@ def city(tmp_path_factory):
         "network,country.iso_code,asn:uint32,share:double,label\n"
         "8.8.8.0/24,US,15169,0.5,\n2001:4860::/32,US,15169,,x\n193.0.0.0/21,NL,70000,1.25,y\n"
     )
-    subprocess.run([BINARY, "db", "build", folder / "rows.csv", folder / "city.mmdb"], check=True, capture_output=True, timeout=30)
+    subprocess.run([BINARY, "db", "build", folder / "rows.csv", "-o", folder / "city.mmdb"], check=True, capture_output=True, timeout=30)
     return folder / "city.mmdb"
 
 

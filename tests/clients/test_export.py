@@ -29,7 +29,7 @@ def server(serve):
 
 
 def export(server, folder, *arguments):
-    command = [BINARY, "export", *map(str, arguments), "--from", server.url]
+    command = [BINARY, "export", *map(str, arguments), "--server", server.url]
     return subprocess.run(command, cwd=folder, capture_output=True, timeout=120)
 
 
@@ -48,7 +48,7 @@ def check(server, members, longitudes, latitudes):
 
 
 def test_parquet_is_geoparquet_for_duckdb_and_pandas(server, tmp_path):
-    done = export(server, tmp_path, "cafes", "--to", "cafes.parquet")
+    done = export(server, tmp_path, "cafes", "-o", "cafes.parquet")
     assert (done.returncode, done.stderr) == (0, b"")
     frame = pandas.read_parquet(tmp_path / "cafes.parquet")
     check(server, frame["member"], frame["longitude"], frame["latitude"])
@@ -64,27 +64,27 @@ def test_parquet_is_geoparquet_for_duckdb_and_pandas(server, tmp_path):
 
 def test_arrow_and_csv_hold_the_same(server, tmp_path):
     for name in ["cafes.arrow", "cafes.csv"]:
-        assert export(server, tmp_path, "cafes", "--to", name).returncode == 0
+        assert export(server, tmp_path, "cafes", "-o", name).returncode == 0
     table = feather.read_table(tmp_path / "cafes.arrow").to_pydict()
     check(server, table["member"], table["longitude"], table["latitude"])
     frame = pandas.read_csv(tmp_path / "cafes.csv", float_precision="round_trip")
     check(server, frame["member"], frame["longitude"], frame["latitude"])
-    piped = export(server, tmp_path, "cafes", "--to", "-", "--format", "csv").stdout
+    piped = export(server, tmp_path, "cafes", "-o", "-", "--format", "csv").stdout
     assert piped == (tmp_path / "cafes.csv").read_bytes()
 
 
 def test_what_is_not_there_leaves_no_file(server, tmp_path):
-    done = export(server, tmp_path, "nothing", "--to", "nothing.parquet")
+    done = export(server, tmp_path, "nothing", "-o", "nothing.parquet")
     assert (done.returncode, list(tmp_path.glob("nothing*"))) == (1, [])
     assert b"there is no table and no collection 'nothing'" in done.stderr
-    done = export(server, tmp_path, "cafes", "--to", "cafes.xlsx")
+    done = export(server, tmp_path, "cafes", "-o", "cafes.xlsx")
     assert done.returncode == 2 and b".parquet, .arrow, .csv" in done.stderr
     server.set("text", "x")
-    done = export(server, tmp_path, "text", "--to", "text.csv")
+    done = export(server, tmp_path, "text", "-o", "text.csv")
     assert done.returncode == 2 and b"'text' is a string" in done.stderr
     server.geoadd("odd", (1, 2, b"\xff"))
-    done = export(server, tmp_path, "odd", "--to", "odd.parquet")
+    done = export(server, tmp_path, "odd", "-o", "odd.parquet")
     assert done.returncode == 2 and b"--binary" in done.stderr
     assert not list(tmp_path.glob("odd*"))
-    assert export(server, tmp_path, "odd", "--to", "odd.parquet", "--binary").returncode == 0
+    assert export(server, tmp_path, "odd", "-o", "odd.parquet", "--binary").returncode == 0
     assert pandas.read_parquet(tmp_path / "odd.parquet")["member"][0] == b"\xff"

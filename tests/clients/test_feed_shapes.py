@@ -100,7 +100,7 @@ drop_folder = "incoming"
 
 
 def ingest(server, *arguments):
-    command = [BINARY, "ingest", "logs", *arguments, "--url", server.url]
+    command = [BINARY, "ingest", "logs", *arguments, "--server", server.url]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return done.stdout

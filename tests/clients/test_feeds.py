@@ -59,27 +59,27 @@ def test_files_are_ingested_once_unless_again(serve, tmp_path):
     files = [tmp_path / f"{n}.ndjson" for n in range(20)]
     for n, file in enumerate(files):
         file.write_text(upload(n, 5))
-    said = whered("ingest", "sightings", *files, "--url", server.url, "--parallel", 8, "--wait")
+    said = whered("ingest", "sightings", *files, "--server", server.url, "--parallel", 8, "--wait")
     assert "20 uploads taken, 0 of them known before, 0 refused" in said
     assert "100 records applied, 0 rejected" in said
-    said = whered("ingest", "sightings", *files, "--url", server.url)
+    said = whered("ingest", "sightings", *files, "--server", server.url)
     assert "20 of them known before" in said
     assert seen(server) == 100
-    whered("ingest", "sightings", *files, "--url", server.url, "--again", "--wait")
+    whered("ingest", "sightings", *files, "--server", server.url, "--again", "--wait")
     assert seen(server) == 200
-    table = whered("feeds", "--url", server.url).splitlines()
+    table = whered("feeds", "--server", server.url).splitlines()
     assert table[0].split()[:2] == ["feed", "backlog"]
     assert table[1].split()[0] == "sightings"
-    assert json.loads(whered("feeds", "--url", server.url, "--json"))["feeds"][0]["records"] == 200
+    assert json.loads(whered("feeds", "--server", server.url, "--json"))["feeds"][0]["records"] == 200
 
 
 def test_ingest_says_why_a_file_is_refused(serve, tmp_path):
     server = start(serve, tmp_path)
     wrong = tmp_path / "wrong"
     wrong.write_text("<upload/>")
-    said = whered("ingest", "sightings", wrong, tmp_path / "none", "--url", server.url, expected=2)
+    said = whered("ingest", "sightings", wrong, tmp_path / "none", "--server", server.url, expected=2)
     assert "wrong: " in said and "none: " in said and "2 refused" in said
-    said = whered("ingest", "nowhere", wrong, "--url", server.url, expected=2)
+    said = whered("ingest", "nowhere", wrong, "--server", server.url, expected=2)
     assert "no such feed 'nowhere'; feeds: sightings" in said
 
 
@@ -88,7 +88,7 @@ def test_packed_files_and_pipes(serve, tmp_path):
     plain = tmp_path / "plain.ndjson"
     plain.write_text(upload("gz", 7))
     subprocess.run(["gzip", "-k", plain], check=True)
-    whered("ingest", "sightings", f"{plain}.gz", "--url", server.url, "--wait")
+    whered("ingest", "sightings", f"{plain}.gz", "--server", server.url, "--wait")
     assert seen(server) == 7
     curl = [program("curl", "curl"), "-sS", "-o", "/dev/null", "-w", "%{http_code}"]
     post = [*curl, "--data-binary", f"@{plain}", server.url + "/v1/feeds/sightings"]
@@ -107,12 +107,12 @@ def test_what_was_acknowledged_is_applied_once_over_kills(serve, tmp_path):
     for turn in range(5):
         file = tmp_path / f"turn-{turn}.ndjson"
         file.write_text(upload(f"turn{turn}", 50))
-        whered("ingest", "sightings", file, "--url", server.url)
+        whered("ingest", "sightings", file, "--server", server.url)
         (tmp_path / f"drop-{turn}").write_text(upload(f"drop{turn}", 50))
         (tmp_path / f"drop-{turn}").rename(incoming / f"drop-{turn}")
         server.kill()
         server.start()
-        said = whered("ingest", "sightings", file, "--url", server.url)
+        said = whered("ingest", "sightings", file, "--server", server.url)
         assert "1 of them known before" in said
     until = time.monotonic() + 40
     while len(list((incoming / "done").iterdir())) < 5:

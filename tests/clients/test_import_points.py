@@ -23,7 +23,7 @@ def target(serve):
 
 
 def load(target, folder, *arguments, stdin=None):
-    command = [BINARY, "import", "points", *map(str, arguments), "--key", "k", "--to", target.url]
+    command = [BINARY, "import", "points", *map(str, arguments), "--key", "k", "--server", target.url]
     return subprocess.run(command, cwd=folder, input=stdin, capture_output=True, timeout=120)
 
 
@@ -228,7 +228,7 @@ def test_an_openstreetmap_file_with_the_history_of_its_nodes_is_refused(target, 
     """Which of a node's versions is meant cannot be told; taking the last of them would be a guess."""
     header = field(4, b"OsmSchema-V0.6") + field(4, b"HistoricalInformation")
     history = blob("OSMHeader", header) + osm(NODES)
-    done = load(target, tmp_path, "-", "--format", "osm", stdin=history)
+    done = load(target, tmp_path, "-", "--input-format", "osm", stdin=history)
     assert done.returncode == 2
     assert done.stderr == (
         b"whered: standard input: blob at byte 0: the file requires 'HistoricalInformation'; "
@@ -338,15 +338,15 @@ def one_failure(target, folder, name):
 def test_a_map_that_is_cut_or_changed_anywhere_never_ends_badly(target, tmp_path):
     content = osm(NODES[:30], packed=False)
     for end in [*range(1, len(content), 23), len(content) - 1]:
-        message = failure(target, tmp_path, content[:end], "--format", "osm") if not _is_border(content, end) else ""
+        message = failure(target, tmp_path, content[:end], "--input-format", "osm") if not _is_border(content, end) else ""
         assert "panicked" not in message
     for place in range(0, len(content), 19):
         changed = bytearray(content)
         changed[place] ^= 0xFF
-        done = load(target, tmp_path, "-", "--format", "osm", stdin=bytes(changed))
+        done = load(target, tmp_path, "-", "--input-format", "osm", stdin=bytes(changed))
         assert done.returncode in (0, 1, 2) and b"panicked" not in done.stderr, (place, done.stderr)
-    assert "byte 0" in failure(target, tmp_path, b"\xff" * 100, "--format", "osm")
-    assert "no" not in failure(target, tmp_path, b"\0\0", "--format", "osm").split("byte 0: ")[0]
+    assert "byte 0" in failure(target, tmp_path, b"\xff" * 100, "--input-format", "osm")
+    assert "no" not in failure(target, tmp_path, b"\0\0", "--input-format", "osm").split("byte 0: ")[0]
 
 
 def _is_border(content, end):
@@ -362,7 +362,7 @@ def _is_border(content, end):
 
 
 def test_a_wrong_server_is_one_line(target, tmp_path):
-    done = subprocess.run([BINARY, "import", "points", "-", "--key", "k", "--to", "redis://127.0.0.1:1"], input=b"", capture_output=True, timeout=60)
+    done = subprocess.run([BINARY, "import", "points", "-", "--key", "k", "--server", "redis://127.0.0.1:1"], input=b"", capture_output=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr.count(b"\n") == 1 and b"127.0.0.1:1: " in done.stderr
 
@@ -479,8 +479,15 @@ def test_plain_parquet_with_columns_of_coordinates(target, tmp_path, write):
     write({"lon": [1.0], "lat": [2.0], "share": [0.5]})
     assert b"no column 'member'; there are: lon, lat, share" in load(target, tmp_path, "p.parquet").stderr
     assert b"of type Float64; allowed for --member" in load(target, tmp_path, "p.parquet", "--member", "share").stderr
-    with open(tmp_path / "p.parquet", "rb") as file:
-        assert "is a Parquet file" in failure(target, tmp_path, file.read())
+
+
+def test_parquet_from_a_pipe_is_loaded_as_from_a_file(target, tmp_path, write):
+    write({"id": MEMBERS, "geometry": [wkb(x, y) for _, x, y in POINTS]})
+    content = (tmp_path / "p.parquet").read_bytes()
+    for arguments in [[], ["--input-format", "parquet"]]:
+        check(target, load(target, tmp_path, "-", *arguments, stdin=content))
+    done = load(target, tmp_path, "-", stdin=content[:-9])
+    assert done.returncode == 2 and done.stderr.startswith(b"whered: standard input: "), done
 
 
 def test_bad_rows_of_parquet_are_told_and_the_others_loaded(target, tmp_path, write):

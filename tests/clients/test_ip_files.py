@@ -39,14 +39,14 @@ def refused(*arguments, **options):
 
 
 def build(path, rows, *arguments):
-    result = whered("db", "build", "-", path, *arguments, stdin="network,n\n" + "".join(f"{network},{n}\n" for network, n in rows))
+    result = whered("db", "build", "-", "-o", path, *arguments, stdin="network,n\n" + "".join(f"{network},{n}\n" for network, n in rows))
     assert result.returncode == 0, result.stderr
     return path
 
 
 def enrich(lines, *arguments):
     """The records as objects, and the line at the end."""
-    result = whered("enrich", "--output-format", "ndjson", *arguments, stdin="".join(line + "\n" for line in lines))
+    result = whered("enrich", "--format", "ndjson", *arguments, stdin="".join(line + "\n" for line in lines))
     assert result.returncode in (0, 1), result.stderr
     return [json.loads(line) for line in result.stdout.splitlines()], result.stderr.splitlines()[-1]
 
@@ -179,7 +179,7 @@ def test_packed_files_are_unpacked_or_refused_with_the_way(families, tmp_path):
     path = tmp_path / "file"
     jobs = {
         b"ip\n192.0.2.1\n": [["enrich", path, "--db", four, "--field", "n"], ["enrich", "--db", four, "--field", "n"]],
-        b"network,n\n192.0.2.0/24,1\n": [["db", "build", path, tmp_path / "out.mmdb"], ["db", "build", "-", tmp_path / "out.mmdb"]],
+        b"network,n\n192.0.2.0/24,1\n": [["db", "build", path, "-o", tmp_path / "out.mmdb"], ["db", "build", "-", "-o", tmp_path / "out.mmdb"]],
         four.read_bytes(): [["db", "info", path], ["db", "verify", path], ["lookup", "--db", path, "::1"], ["enrich", "--db", path]],
         b"chain input policy accept\n": [["rules", "check", path]],
         b"$ORIGIN example.com.\n": [["zone", "check", path, "--origin", "example.com"]],
@@ -221,7 +221,7 @@ def test_packed_files_are_unpacked_or_refused_with_the_way(families, tmp_path):
     assert packed_list.stderr.count(b"\n") == 1
     rows = tmp_path / "rows.ndjson.gz"
     rows.write_bytes(gzip.compress(b'{"network":"192.0.2.0/24","record":{"n":1}}\n'))
-    assert whered("db", "build", rows, tmp_path / "rows.mmdb").returncode == 0
+    assert whered("db", "build", rows, "-o", tmp_path / "rows.mmdb").returncode == 0
     assert whered("db", "dump", tmp_path / "rows.mmdb").stdout == '{"network":"192.0.2.0/24","record":{"n":1}}\n'
 
 
@@ -233,11 +233,11 @@ def test_rows_that_stand_for_ipv4_networks_are_found_or_refused_with_their_line(
         assert whered("lookup", "--db", path, "--field", "n", "--format", "text", f"::ffff:{address}").stdout == f"{address}: {n}\n"
     for network in ["2002::/16", "2002:808:808::/48", "2002:808:808:1::/64"]:
         rows = f"network,n\n1.2.0.0/16,a\n{network},x\n"
-        line = refused("db", "build", "-", tmp_path / "b.mmdb", stdin=rows)
+        line = refused("db", "build", "-", "-o", tmp_path / "b.mmdb", stdin=rows)
         assert "standard input: line 3" in line and network in line and "--no-ipv4-aliases" in line
         kept = build(tmp_path / "b.mmdb", [("1.2.0.0/16", "a"), (network, "x")], "--no-ipv4-aliases")
         assert maxminddb.open_database(kept).get(network.split("/")[0]) == {"n": "x"}
-    address = refused("db", "build", "-", tmp_path / "b.mmdb", stdin="address,n\n2002:1::1,x\n")
+    address = refused("db", "build", "-", "-o", tmp_path / "b.mmdb", stdin="address,n\n2002:1::1,x\n")
     assert "line 2" in address
 
 
@@ -258,7 +258,7 @@ def test_teredo_addresses_are_looked_up_by_their_client_as_libgeoip_does(legacy,
     expected = countries_by_geoiplookup6(addresses)
     assert expected[0] == "GB" and sum(country is not None for country in expected) > 40
     converted = tmp_path / "converted.mmdb"
-    result = whered("db", "convert", GEOIP6, converted)
+    result = whered("db", "convert", GEOIP6, "-o", converted)
     assert result.returncode == 0 and "Teredo" in result.stderr
     for database in [GEOIP6, converted]:
         for arguments in (["--mode", "stream"], ["--mode", "memory"]):

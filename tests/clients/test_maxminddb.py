@@ -13,7 +13,7 @@ from conftest import BINARY, REPOSITORY
 def test_a_built_database_reads_the_same_there(tmp_path, record_size_bits):
     path = tmp_path / "city.mmdb"
     rows = REPOSITORY / "crates/whered/demo/addresses.csv"
-    build = [BINARY, "db", "build", rows, path, "--record-size-bits", str(record_size_bits)]
+    build = [BINARY, "db", "build", rows, "-o", path, "--record-size-bits", str(record_size_bits)]
     subprocess.run(build, check=True, capture_output=True, timeout=30)
     with maxminddb.open_database(path, maxminddb.MODE_MEMORY) as reader:
         metadata = reader.metadata()

@@ -26,7 +26,7 @@ def whered(*arguments, stdin=None, cwd=None):
 def city(tmp_path_factory):
     path = tmp_path_factory.mktemp("city") / "city.mmdb"
     rows = REPOSITORY / "crates/whered/demo/addresses.csv"
-    done = whered("db", "build", rows, path)
+    done = whered("db", "build", rows, "-o", path)
     assert done.returncode == 0, done.stderr
     return path
 
@@ -72,7 +72,7 @@ def test_wrong_files_give_one_line_each(tmp_path, city):
         ("db", "info", "empty.mmdb"),
         ("db", "verify", "cut.mmdb"),
         ("db", "info", "missing.mmdb"),
-        ("db", "build", "rows.csv", "out.mmdb"),
+        ("db", "build", "rows.csv", "-o", "out.mmdb"),
         ("lookup", "--db", "empty.mmdb", "8.8.8.8"),
         ("check", "missing.toml"),
         ("serve", "--config", "missing.toml"),
@@ -132,7 +132,7 @@ def test_a_reload_takes_a_new_file_and_refuses_a_broken_one(serve, tmp_path, cit
         assert country() == b"US"
         rows = tmp_path / "rows.csv"
         rows.write_text("network,country.iso_code\n8.8.8.0/24,XX\n")
-        assert whered("db", "build", rows, target).returncode == 0
+        assert whered("db", "build", rows, "-o", target).returncode == 0
         server.reload()
 
         def new_answer():
@@ -192,8 +192,8 @@ def test_building_replaces_files_only_and_leaves_nothing_behind_when_it_fails(tm
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "folder").mkdir()
     for target in ["pipe", "folder"]:
-        assert f"{target}: is no regular file" in one_line(whered("db", "build", rows, target, cwd=tmp_path))
-    one_line(whered("db", "build", rows, tmp_path / "missing/city.mmdb"))
+        assert f"{target}: is no regular file" in one_line(whered("db", "build", rows, "-o", target, cwd=tmp_path))
+    one_line(whered("db", "build", rows, "-o", tmp_path / "missing/city.mmdb"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "pipe"]
 
 

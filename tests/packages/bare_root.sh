@@ -86,9 +86,9 @@ curl -sS --fail http://127.0.0.1:8080/healthz
 echo
 echo "first answer after $((($(date +%s%N) - began) / 1000000)) ms"
 for host in localhost filed.test door.example.com; do
-    inside feeds --json --url "http://$host:8080"
+    inside feeds --json --server "http://$host:8080"
 done
-if inside feeds --json --url http://absent.example.com:8080; then
+if inside feeds --json --server http://absent.example.com:8080; then
     echo 'a name that does not exist was found'
     exit 1
 fi

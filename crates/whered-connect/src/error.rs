@@ -14,19 +14,40 @@ pub struct ConnectError(Box<Fault>);
 struct Fault {
     message: String,
     is_refusal: bool,
+    is_absent: bool,
+    is_authentication: bool,
 }
 
 impl ConnectError {
     /// A fault with its line.
     pub(crate) fn new(message: impl Into<String>) -> ConnectError {
-        ConnectError(Box::new(Fault { message: message.into(), is_refusal: false }))
+        ConnectError(Box::new(Fault {
+            message: message.into(),
+            is_refusal: false,
+            is_absent: false,
+            is_authentication: false,
+        }))
     }
 
     /// What a server answered or did not, with the server's name in front.
     pub(crate) fn from_redis(server: &str, error: &RedisError) -> ConnectError {
         let is_refusal = matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension);
+        let is_absent = error.is_connection_refusal();
         let message = format!("{server}: {}", what(error));
-        ConnectError(Box::new(Fault { message, is_refusal }))
+        let is_authentication = error.kind() == ErrorKind::AuthenticationFailed;
+        ConnectError(Box::new(Fault { message, is_refusal, is_absent, is_authentication }))
+    }
+
+    /// That nobody listens at a server's address.
+    pub(crate) fn absent(message: String) -> ConnectError {
+        let fault = Fault { is_absent: true, ..*ConnectError::new(message).0 };
+        ConnectError(Box::new(fault))
+    }
+
+    /// Whether nobody listens at the address.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        self.0.is_absent
     }
 
     /// What a SQL server or its connection says, with the server's name in front.
@@ -36,8 +57,14 @@ impl ConnectError {
     }
 
     /// Whether a server answered with an error, so that the connection still works.
-    pub(crate) fn is_refusal(&self) -> bool {
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
         self.0.is_refusal
+    }
+
+    /// Whether a server refused the user name or the password, or wants none.
+    pub(crate) fn is_authentication(&self) -> bool {
+        self.0.is_authentication
     }
 
     /// Nothing, if a server answered with an error; the error otherwise.
@@ -64,7 +91,7 @@ fn what(error: &RedisError) -> String {
     let detail = error.detail().unwrap_or_default();
     match error.kind() {
         ErrorKind::AuthenticationFailed => {
-            format!("refuses the user name or password of the URL ({})", one_line(detail))
+            format!("refuses the user name or password ({})", one_line(detail))
         }
         ErrorKind::Parse | ErrorKind::UnexpectedReturnType => {
             "does not answer as a Redis server does; allowed: the RESP port of Redis, Valkey or whered"
@@ -76,7 +103,11 @@ fn what(error: &RedisError) -> String {
         ErrorKind::Server(_) | ErrorKind::Extension => {
             let code = error.code().unwrap_or("ERR");
             match code {
-                "NOAUTH" => "wants a password; allowed: redis://[USER:PASSWORD@]HOST:PORT".to_owned(),
+                "NOAUTH" => {
+                    "wants a password; allowed: --password-file FILE or WHERED_PASSWORD of a command, \
+                     the URL of a stream"
+                        .to_owned()
+                },
                 _ => one_line(&format!("{code} {detail}")),
             }
         }

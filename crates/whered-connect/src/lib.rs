@@ -42,12 +42,14 @@ mod stop;
 #[cfg(feature = "streams")]
 pub mod streams;
 pub mod sync;
+mod tls;
 pub use whered_unpack as unpack;
 pub mod uploads;
 
 pub use error::ConnectError;
-pub use server::Server;
+pub use server::{Server, ServerAddress};
 pub use stop::Stop;
+pub use tls::ClientTls;
 
 /// How far a job is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

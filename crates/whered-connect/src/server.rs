@@ -6,21 +6,100 @@
 //! Invariant: after an error that is no refusal the connection is not used again. Every read and
 //! write ends after [`PATIENCE`], so that a server that says nothing holds nobody for ever.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use redis::{
-    Client, Cmd, Connection, ConnectionInfo, ConnectionLike, FromRedisValue, IntoConnectionInfo,
-    Value,
+    Client, Cmd, Connection, ConnectionAddr, ConnectionInfo, ConnectionLike, FromRedisValue,
+    IntoConnectionInfo, Value,
 };
 
 use crate::error::ConnectError;
+use crate::tls::ClientTls;
 
 /// How long opening may take.
 const OPENING: Duration = Duration::from_secs(10);
 /// How long one answer may take. A source that saves or rewrites its file is slow, not dead.
 const PATIENCE: Duration = Duration::from_secs(120);
 const ALLOWED_URL: &str =
-    "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or unix:///PATH[?db=DATABASE]";
+    "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// or unix:///PATH[?db=DATABASE]";
+
+/// Where a server is, and what it is told about who asks.
+#[derive(Clone)]
+pub struct ServerAddress {
+    url: String,
+    password: Option<String>,
+    /// The password is left out where the server has none.
+    is_default: bool,
+    tls: ClientTls,
+}
+
+impl ServerAddress {
+    /// A server by its URL, which may have a password.
+    #[must_use]
+    pub fn new(url: &str) -> ServerAddress {
+        ServerAddress {
+            url: url.to_owned(),
+            password: None,
+            is_default: false,
+            tls: ClientTls::default(),
+        }
+    }
+
+    /// With a password for the user of the URL, or for the default user.
+    #[must_use]
+    pub fn with_password(self, password: String) -> ServerAddress {
+        ServerAddress { password: Some(password), is_default: false, ..self }
+    }
+
+    /// As [`with_password`](Self::with_password), for servers that want one.
+    #[must_use]
+    pub fn with_default_password(self, password: String) -> ServerAddress {
+        ServerAddress { password: Some(password), is_default: true, ..self }
+    }
+
+    /// With certificates for `rediss`.
+    #[must_use]
+    pub fn with_tls(self, tls: ClientTls) -> ServerAddress {
+        ServerAddress { tls, ..self }
+    }
+
+    /// Whether the URL has a password.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        connection_info(&self.url).is_ok_and(|info| info.redis_settings().password().is_some())
+    }
+
+    /// The URL without what may be a password.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        self.url.rsplit('@').next().unwrap_or_default()
+    }
+
+    /// Whether the server is on this machine, by its name.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        connection_info(&self.url).is_ok_and(|info| match info.addr() {
+            ConnectionAddr::Unix(_) => true,
+            ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => {
+                let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+                host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+            }
+            _ => false,
+        })
+    }
+
+    fn connection_info(&self) -> Result<ConnectionInfo, ConnectError> {
+        let info = connection_info(&self.url)?;
+        let Some(password) = &self.password else { return Ok(info) };
+        let settings = info.redis_settings().clone();
+        if settings.password().is_some() {
+            let message = format!("'{}' has a password already; allowed: one", self.shown());
+            return Err(ConnectError::new(message));
+        }
+        Ok(info.set_redis_settings(settings.set_password(password)))
+    }
+}
 
 /// A server that is connected to, and has answered a PING.
 pub struct Server {
@@ -37,11 +116,34 @@ impl Server {
     /// A URL that is none, nobody there, a password that is missing or wrong, no such database,
     /// something that is not a Redis: one line each, in which the password never stands.
     pub fn open(url: &str) -> Result<Server, ConnectError> {
-        let info = connection_info(url)?;
+        Server::connect(&ServerAddress::new(url))
+    }
+
+    /// As [`open`](Self::open), with a password from elsewhere.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open); the URL has a password, too.
+    pub fn connect(address: &ServerAddress) -> Result<Server, ConnectError> {
+        match Server::open_by(address.connection_info()?, &address.tls) {
+            Err(error) if address.is_default && error.is_authentication() => {
+                // A server that wants none says so in words that the client library keeps.
+                let opened = Server::open_by(connection_info(&address.url)?, &address.tls);
+                opened.map_err(|_| error)
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_by(info: ConnectionInfo, tls: &ClientTls) -> Result<Server, ConnectError> {
         let name = info.addr().to_string();
         let number = info.redis_settings().db();
         let fail = |error| ConnectError::from_redis(&name, &error);
-        let client = Client::open(info).map_err(fail)?;
+        let client = match info.addr() {
+            ConnectionAddr::TcpTls { .. } => Client::build_with_tls(info, tls.for_redis()),
+            _ => Client::open(info),
+        };
+        let client = client.map_err(fail)?;
         let connection = client.get_connection_with_timeout(OPENING).map_err(fail)?;
         connection.set_read_timeout(Some(OPENING)).map_err(fail)?;
         connection.set_write_timeout(Some(PATIENCE)).map_err(fail)?;
@@ -81,6 +183,28 @@ impl Server {
         let mut command = Cmd::new();
         command.arg(words);
         self.query(&command)
+    }
+
+    /// How long an answer may take from now on.
+    ///
+    /// # Errors
+    ///
+    /// The system's.
+    pub fn set_patience(&mut self, patience: Duration) -> Result<(), ConnectError> {
+        let set = self.connection.set_read_timeout(Some(patience));
+        set.map_err(|error| ConnectError::from_redis(&self.name, &error))
+    }
+
+    /// Has the server stop. It answers nothing then, and closes the connection.
+    ///
+    /// # Errors
+    ///
+    /// The server's refusal, or no end of the connection in time.
+    pub fn shut_down(&mut self) -> Result<(), ConnectError> {
+        match self.query::<Value>(&redis::cmd("SHUTDOWN")) {
+            Err(error) if error.is_refusal() || self.is_open() => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Chooses a numbered database.
@@ -137,12 +261,8 @@ fn connection_info(url: &str) -> Result<ConnectionInfo, ConnectError> {
     let wrong = |why: &str| {
         ConnectError::new(format!("'{shown}' is no URL of a server{why}; allowed: {ALLOWED_URL}"))
     };
-    url.into_connection_info().map_err(|error| {
-        let is_tls = url.starts_with("rediss://") || url.starts_with("valkeys://");
-        match error.detail() {
-            _ if is_tls => wrong(" that can be reached: TLS is not built in"),
-            Some(detail) => wrong(&format!(" ({detail})")),
-            None => wrong(""),
-        }
+    url.into_connection_info().map_err(|error| match error.detail() {
+        Some(detail) => wrong(&format!(" ({detail})")),
+        None => wrong(""),
     })
 }

@@ -12,12 +12,13 @@
 //!
 //! Invariant: whatever is sent again carries the key that it was sent with first.
 
+use std::io;
 use std::time::Duration;
 
 use serde_json::Value;
 use ureq::Agent;
 
-use crate::ConnectError;
+use crate::{ClientTls, ConnectError};
 
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// How long an answer may take: the server gives up waiting for its disk earlier.
@@ -75,18 +76,27 @@ pub enum NotTaken {
 }
 
 impl Uploads {
-    /// A door at `http://HOST[:PORT]`, with the bearer token it wants.
+    /// A server at `http://HOST[:PORT]` or `https://HOST[:PORT]`, with the bearer token it wants.
     ///
     /// # Errors
-    /// The URL is of another kind.
-    pub fn new(url: &str, token: Option<&str>) -> Result<Uploads, ConnectError> {
-        let rest = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
+    /// The URL is of another kind, or there is something wrong with the certificates.
+    pub fn new(url: &str, token: Option<&str>, tls: &ClientTls) -> Result<Uploads, ConnectError> {
+        let is_tls = url.starts_with("https://");
+        let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+        let rest = rest.map(|rest| rest.trim_end_matches('/'));
         let is_right = |rest: &&str| !rest.is_empty() && !rest.contains(['/', '?', '#', '@', ' ']);
         if rest.filter(is_right).is_none() {
-            let message = format!("'{url}' is no address of a server; allowed: http://HOST[:PORT]");
+            let message = format!(
+                "'{}' is no address of a server; allowed: http://HOST[:PORT], https://HOST[:PORT]",
+                url.rsplit('@').next().unwrap_or_default()
+            );
             return Err(ConnectError::new(message));
         }
-        let agent = Agent::config_builder()
+        let mut config = Agent::config_builder();
+        if is_tls {
+            config = config.tls_config(tls.for_http()?);
+        }
+        let agent = config
             .http_status_as_error(false)
             .timeout_connect(Some(CONNECT_TIME))
             .timeout_recv_response(Some(ANSWER_TIME))
@@ -178,7 +188,12 @@ impl Uploads {
         if let Some(authorization) = &self.authorization {
             request = request.header("Authorization", authorization);
         }
-        let mut response = request.call().map_err(|error| self.error(&error.to_string()))?;
+        let mut response = request.call().map_err(|error| match &error {
+            ureq::Error::Io(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => {
+                ConnectError::absent(format!("{}: {error}", self.url))
+            }
+            _ => self.error(&error.to_string()),
+        })?;
         let status = response.status().as_u16();
         let text = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string();
         let text = text.map_err(|error| self.error(&error.to_string()))?;
@@ -241,11 +256,13 @@ mod tests {
 
     #[test]
     fn only_addresses_of_servers_are_taken() {
-        for url in ["http://127.0.0.1:8080", "http://[::1]:8080/", "http://edge"] {
-            assert!(Uploads::new(url, None).is_ok(), "{url}");
+        for url in ["http://127.0.0.1:8080", "http://[::1]:8080/", "http://edge", "https://edge"] {
+            assert!(Uploads::new(url, None, &ClientTls::default()).is_ok(), "{url}");
         }
-        for url in ["https://edge", "http://", "127.0.0.1:8080", "http://a/b", "http://u@h"] {
-            assert!(Uploads::new(url, None).is_err(), "{url}");
+        for url in
+            ["ftp://edge", "https://", "http://", "127.0.0.1:8080", "http://a/b", "http://u@h"]
+        {
+            assert!(Uploads::new(url, None, &ClientTls::default()).is_err(), "{url}");
         }
     }
 

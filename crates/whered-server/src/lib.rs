@@ -31,6 +31,7 @@ mod cells;
 mod certificates;
 mod compaction;
 mod config;
+mod control;
 mod databases;
 mod disk_watch;
 pub mod dns;
@@ -51,6 +52,7 @@ mod tls;
 mod zone_watch;
 
 pub use config::{BackupConfig, Config, ConfigError, JournalConfig, SetsConfig, SnapshotConfig};
+pub use control::{ControlRequest, ControlRequests, ReloadAnswer};
 pub use dns::DnsOptions;
 pub use feeds::{FeedConfig, SinkConfig, StreamConfig};
 pub use http::{HttpOptions, set_commit};

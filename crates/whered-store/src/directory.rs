@@ -81,6 +81,31 @@ impl DataDirectory {
         Ok(DataDirectory { path: path.to_owned(), lock: file })
     }
 
+    /// The process that holds a directory; `None` if none does. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be read, or its holder has written no number.
+    pub fn holder(path: impl AsRef<Path>) -> Result<Option<u32>, StoreError> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        let mut file = match File::open(path.join(LOCK_FILE)) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_dir() => {
+                return Ok(None);
+            }
+            Err(error) => return Err(cannot_read(&shown, &error)),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(TryLockError::WouldBlock) => match read_pid(&mut file) {
+                Some(pid) => Ok(Some(pid)),
+                None => Err(StoreError::locked(&shown, None)),
+            },
+            Err(TryLockError::Error(error)) => Err(cannot_read(&shown, &error)),
+        }
+    }
+
     /// The path as it was given.
     #[must_use]
     pub fn path(&self) -> &Path {

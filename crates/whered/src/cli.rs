@@ -9,8 +9,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use whered_engine::AccessMode;
 
-#[cfg(feature = "export")]
+pub(crate) use crate::control::{ControlArguments, StatusArguments};
 pub(crate) use crate::db::flags::{BuildArguments, EditArguments, FieldsArguments, MergeArguments};
+#[cfg(feature = "export")]
 pub(crate) use crate::export::ExportArguments;
 pub(crate) use crate::formats::FormatsArguments;
 pub(crate) use crate::import::flags::{ImportCommand, ImportPointsArguments, ImportRedisArguments};
@@ -19,6 +20,7 @@ pub(crate) use crate::rules::flags::{
     MatchArguments, RulesCheckArguments, RulesCommand, RulesConvertArguments,
     RulesExplainArguments, RulesTestArguments,
 };
+use crate::server::RespServer;
 pub(crate) use crate::steer::SteerCommand;
 pub(crate) use crate::sync::SyncArguments;
 pub(crate) use crate::zone::flags::ZoneCommand;
@@ -87,6 +89,19 @@ pub(crate) enum Command {
     /// Build, convert, check and compare database files
     #[command(subcommand)]
     Db(DbCommand),
+    /// Show the state of a running server
+    ///
+    /// Exit code 1 if no server answers there.
+    Status(StatusArguments),
+    /// Have a running server reread its configuration and say what came of it
+    ///
+    /// Exit code 1 if no server uses the data directory, 2 if the server refused the configuration
+    /// and serves on as before.
+    Reload(ControlArguments),
+    /// Stop a running server and wait for its end
+    ///
+    /// Exit code 1 if no server was there.
+    Stop(ControlArguments),
     /// Back up the data of a running server
     Backup(BackupArguments),
     /// Check a backup and restore it into a new data directory
@@ -95,6 +110,9 @@ pub(crate) enum Command {
         backup: PathBuf,
         /// The new data directory: empty, or not existing yet
         data_dir: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Repair a damaged data directory, keeping as much as possible
     ///
@@ -102,6 +120,9 @@ pub(crate) enum Command {
     Repair {
         /// The data directory; no server may be using it
         data_dir: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Print the completions of a shell
     ///
@@ -113,11 +134,7 @@ pub(crate) enum Command {
         shell: Shell,
     },
     /// Write the manual pages, one for each command
-    Man {
-        /// The directory for them; it is made if it is absent
-        #[arg(value_name = "DIR")]
-        directory: PathBuf,
-    },
+    Man(ManArguments),
     /// Moved: the program `whered-bench`
     #[command(hide = true, disable_help_flag = true)]
     Bench {
@@ -130,10 +147,7 @@ pub(crate) enum Command {
 #[derive(Subcommand)]
 pub(crate) enum DbCommand {
     /// Print a database file's metadata
-    Info {
-        /// A .mmdb or legacy GeoIP .dat file
-        file: PathBuf,
-    },
+    Info(FileArguments),
     /// Build a .mmdb file from tables (CSV, TSV ...) or NDJSON rows
     Build(BuildArguments),
     /// Convert a legacy GeoIP .dat file to .mmdb
@@ -153,22 +167,40 @@ pub(crate) enum DbCommand {
     /// Lay database files and rows over each other
     Merge(MergeArguments),
     /// Verify a whole database file and report the first error
-    Verify {
-        /// A .mmdb or legacy GeoIP .dat file
-        file: PathBuf,
-    },
+    Verify(FileArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct FileArguments {
+    /// A .mmdb or legacy GeoIP .dat file
+    pub(crate) file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ManArguments {
+    /// The old spelling of --output
+    #[arg(value_name = "DIR", hide = true)]
+    pub(crate) old: Vec<PathBuf>,
+    /// The directory for them; it is made if it is absent
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(crate) struct BackupArguments {
     /// The target directory on the server's machine: empty, or not existing yet
     pub(crate) directory: PathBuf,
-    /// The server: redis://[USER:PASSWORD@]HOST[:PORT] or unix:///PATH
-    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
-    pub(crate) from: String,
+    #[command(flatten)]
+    pub(crate) server: RespServer,
     /// Back up this data directory, which no server may be using, instead of a server's
-    #[arg(long, value_name = "DIR", conflicts_with = "from")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["server", "password_file"])]
     pub(crate) data_dir: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -180,8 +212,9 @@ pub(crate) struct ServeArguments {
     /// Serve embedded demonstration data
     #[arg(long, conflicts_with = "config")]
     pub(crate) demo: bool,
-    /// Take over sockets and data from the server that runs on the same data directory, without
-    /// losing a request; without such a server, just start
+    /// Take over from the server that runs on the same data directory, without losing a request
+    ///
+    /// Without such a server, just start.
     #[arg(long)]
     pub(crate) take_over: bool,
     /// Data directory. Without it and without one in the configuration, nothing is persisted
@@ -268,12 +301,14 @@ pub(crate) struct EnrichArguments {
     /// standard input
     #[arg(value_name = "FILE")]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Database file (.mmdb or legacy GeoIP .dat), named after the file or NAME; repeatable. Two
-    /// files with one NAME are a database with one file for each address family
+    /// Database file (.mmdb or legacy GeoIP .dat), named after the file or NAME; repeatable
+    ///
+    /// Two files with one NAME are a database with one file for each address family.
     #[arg(long, value_name = "[NAME=]FILE", required = true)]
     pub(crate) db: Vec<String>,
-    /// Field to add, such as country.iso_code, from the database NAME or the first that has it for
-    /// the address family; repeatable. Without any, the common fields
+    /// Field to add, such as country.iso_code; repeatable; without any, the common fields
+    ///
+    /// It is taken from the database NAME, or from the first that has it for the address family.
     #[arg(long, value_name = "[NAME:]PATH")]
     pub(crate) field: Vec<String>,
     /// Text before the names of the added columns, for an input that has these names already
@@ -283,12 +318,12 @@ pub(crate) struct EnrichArguments {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Input format; without it, detected from the first line
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) input_format: Option<InputFormat>,
     /// Output format; without it, taken from the output's name, else NDJSON for logs and the input's
     /// format for other files
     #[arg(long, value_enum)]
-    pub(crate) output_format: Option<EnrichFormat>,
+    pub(crate) format: Option<EnrichFormat>,
     /// Column or member with the address, by name or by number from 1; without it, detected
     #[arg(long, value_name = "NAME|NUMBER")]
     pub(crate) column: Option<String>,
@@ -308,7 +343,7 @@ pub(crate) struct EnrichArguments {
     #[arg(long, value_enum, default_value_t = HeaderChoice::Auto)]
     pub(crate) header: HeaderChoice,
     /// Worker threads besides those that read and write; without it, one per core
-    #[arg(long, value_name = "COUNT", value_parser = parse_threads)]
+    #[arg(long, value_name = "NUMBER", value_parser = parse_threads)]
     pub(crate) threads: Option<usize>,
     /// Look nothing up: for measuring what everything else costs
     #[arg(long, hide = true)]
@@ -423,15 +458,20 @@ pub(crate) enum HeaderChoice {
 #[derive(Args)]
 pub(crate) struct ConvertArguments {
     /// The legacy GeoIP .dat file
-    pub(crate) input: PathBuf,
+    #[arg(required = true, num_args = 1..=2, value_name = "FILE")]
+    pub(crate) paths: Vec<PathBuf>,
     /// The .mmdb file to write
-    pub(crate) output: PathBuf,
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// Database type in the metadata; without it, the legacy edition's name
     #[arg(long, value_name = "NAME")]
     pub(crate) database_type: Option<String>,
     /// Size of a tree record in bits; without it, the smallest that fits
     #[arg(long, value_name = "24|28|32", value_parser = parse_record_size)]
     pub(crate) record_size_bits: Option<u16>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -447,8 +487,9 @@ pub(crate) struct DumpArguments {
     /// Add type names where JSON or CSV lose the type, so that `db build` restores it
     #[arg(long)]
     pub(crate) types: bool,
-    /// Print type, description and languages first, so that `db build` restores them; whole records
-    /// with --types have them anyway
+    /// Print type, description and languages first, so that `db build` restores them
+    ///
+    /// Whole records with --types have them anyway.
     #[arg(long)]
     pub(crate) metadata: bool,
     /// Threads; without it, one for each processor
@@ -466,6 +507,9 @@ pub(crate) struct IndexArguments {
     /// Form of the index
     #[arg(long, value_enum, default_value_t = IndexChoice::Compact)]
     pub(crate) form: IndexChoice,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -485,6 +529,9 @@ pub(crate) struct DiffArguments {
     /// Output format
     #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
     pub(crate) format: DiffFormat,
+    /// Print JSON: --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
     /// Print only how many networks were added, removed and changed
     #[arg(long)]
     pub(crate) summary: bool,
@@ -497,6 +544,12 @@ pub(crate) enum RowsFormat {
     Csv,
     /// One JSON object per line
     Ndjson,
+}
+
+impl DiffArguments {
+    pub(crate) fn format(&self) -> DiffFormat {
+        if self.json { DiffFormat::Json } else { self.format }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -8,45 +8,46 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use whered_connect::Server;
+use serde_json::json;
 use whered_engine::store::{self, Contents, DataDirectory, Spool, Storage};
 use whered_engine::{Engine, EngineOptions};
 
 use crate::cli::BackupArguments;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, say};
 
 /// Makes a copy of a running server's data, or of a directory that no server uses.
 pub(crate) fn backup(arguments: &BackupArguments) -> Result<Outcome, Failure> {
     let target = &arguments.directory;
     if let Some(source) = &arguments.data_dir {
-        return copy(source, target, "backed up");
+        return copy(source, target, "backed up", arguments.json);
     }
     // The server has a working directory of its own.
     let absolute = std::path::absolute(target).map_err(|error| Failure::file(target, error))?;
     let Some(text) = absolute.to_str() else {
         return Err(Failure::file(target, "the name is not UTF-8, which the server needs"));
     };
-    let mut server = Server::open(&arguments.from).map_err(Failure::new)?;
+    let mut server = arguments.server.open()?;
     let told = server.command(&["BACKUP", text]).map_err(Failure::new)?;
-    writeln!(io::stdout(), "{}: {told}", target.display())?;
+    let object = json!({ "directory": target.display().to_string(), "message": told });
+    say(arguments.json, &object, &format!("{}: {told}", target.display()))?;
     Ok(Outcome::Found)
 }
 
 /// Checks a backup and makes a data directory of it.
-pub(crate) fn restore(source: &Path, target: &Path) -> Result<Outcome, Failure> {
-    copy(source, target, "restored")
+pub(crate) fn restore(source: &Path, target: &Path, is_json: bool) -> Result<Outcome, Failure> {
+    copy(source, target, "restored", is_json)
 }
 
 /// Keeps what can be kept of a damaged data directory. Exit code 1 if anything was changed.
-pub(crate) fn repair(path: &Path) -> Result<Outcome, Failure> {
+pub(crate) fn repair(path: &Path, is_json: bool) -> Result<Outcome, Failure> {
     must_exist(path)?;
     let directory = DataDirectory::lock(path).map_err(Failure::new)?;
     let storage: Arc<dyn Storage> = Arc::new(directory.storage());
     let mut lines = Vec::new();
     let repaired = store::repair(&storage, &mut |line| lines.push(line.to_owned()));
-    let mut out = io::stdout();
-    for line in &lines {
-        writeln!(out, "{line}")?;
+    let mut messages = Messages { is_json, lines: Vec::new() };
+    for line in lines {
+        messages.say(line)?;
     }
     let repaired = repaired.map_err(Failure::new)?;
     let last = repaired.last_sequence;
@@ -56,16 +57,36 @@ pub(crate) fn repair(path: &Path) -> Result<Outcome, Failure> {
     };
     let has_feeds = !directory.folders("spool").map_err(Failure::new)?.is_empty();
     drop(directory);
-    let spools_changed = has_feeds && repair_feeds(path)?;
+    let spools_changed = has_feeds && repair_feeds(path, &mut messages)?;
     let changed = repaired.changed || spools_changed;
     let done = if changed { "repaired" } else { "nothing to repair" };
-    writeln!(out, "{}: {done}; the next start uses {from}", path.display())?;
+    let directory = path.display().to_string();
+    let object = json!({
+        "directory": directory, "changed": changed, "next_start_uses": from, "messages": messages.lines,
+    });
+    say(is_json, &object, &format!("{directory}: {done}; the next start uses {from}"))?;
     Ok(if changed { Outcome::NotFound } else { Outcome::Found })
+}
+
+/// The messages of a repair: each at once, or all of them at the end.
+struct Messages {
+    is_json: bool,
+    lines: Vec<String>,
+}
+
+impl Messages {
+    fn say(&mut self, line: String) -> Result<(), Failure> {
+        if !self.is_json {
+            writeln!(io::stdout(), "{line}")?;
+        }
+        self.lines.push(line);
+        Ok(())
+    }
 }
 
 /// Repairs feeds whose rows are lost, and spools: the data say how far each has been applied. Gives
 /// whether anything was changed.
-fn repair_feeds(path: &Path) -> Result<bool, Failure> {
+fn repair_feeds(path: &Path, messages: &mut Messages) -> Result<bool, Failure> {
     let options = EngineOptions {
         data_dir: Some(path.to_owned()),
         repairs_feeds: true,
@@ -73,12 +94,11 @@ fn repair_feeds(path: &Path) -> Result<bool, Failure> {
     };
     let (engine, _) = Engine::open(options).map_err(Failure::new)?;
     let (positions, reset) = (engine.feeds().positions(), engine.feeds().reset());
-    let mut out = io::stdout();
     if !reset.is_empty() {
         engine.snapshot().map_err(Failure::new)?;
     }
     for (name, batch) in &reset {
-        writeln!(out, "feed '{name}': lost: places and rows of batches up to {batch}")?;
+        messages.say(format!("feed '{name}': lost: places and rows of batches up to {batch}"))?;
     }
     engine.close().map_err(Failure::new)?;
     drop(engine);
@@ -96,14 +116,14 @@ fn repair_feeds(path: &Path) -> Result<bool, Failure> {
         let mut lines = Vec::new();
         let repaired = store::repair_spool(&files, done, &mut |line| lines.push(line.to_owned()));
         for line in &lines {
-            writeln!(out, "feed '{name}': {line}")?;
+            messages.say(format!("feed '{name}': {line}"))?;
         }
         changed |= repaired.map_err(Failure::new)?.changed;
     }
     Ok(changed)
 }
 
-fn copy(source: &Path, target: &Path, done: &str) -> Result<Outcome, Failure> {
+fn copy(source: &Path, target: &Path, done: &str, is_json: bool) -> Result<Outcome, Failure> {
     must_exist(source)?;
     let from = DataDirectory::lock(source).map_err(Failure::new)?;
     let to = DataDirectory::lock(target).map_err(Failure::new)?;
@@ -118,12 +138,20 @@ fn copy(source: &Path, target: &Path, done: &str) -> Result<Outcome, Failure> {
         }
     }
     let Contents { last_sequence, segments, copied_bytes, .. } = contents;
-    writeln!(
-        io::stdout(),
-        "{}: {done} to entry {last_sequence}, {copied_bytes} bytes in {segments} journal files{}",
-        target.display(),
-        contents.snapshot.map_or("", |_| " and a snapshot"),
-    )?;
+    let directory = target.display().to_string();
+    let object = json!({
+        "directory": directory,
+        "last_entry": last_sequence,
+        "bytes": copied_bytes,
+        "journal_files": segments,
+        "has_snapshot": contents.snapshot.is_some(),
+    });
+    let snapshot = contents.snapshot.map_or("", |_| " and a snapshot");
+    let text = format!(
+        "{directory}: {done} to entry {last_sequence}, {copied_bytes} bytes in {segments} journal \
+         files{snapshot}"
+    );
+    say(is_json, &object, &text)?;
     Ok(Outcome::Found)
 }
 

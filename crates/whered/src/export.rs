@@ -9,12 +9,14 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use whered_connect::Server;
 use whered_connect::export::{self, ExportKind, ExportOptions, FileFormat};
 
 use crate::new_file::NewFile;
 use crate::outcome::{Failure, Outcome, complain};
+use crate::server::RespServer;
+use crate::terminal;
 
 #[derive(Args)]
 pub(crate) struct ExportArguments {
@@ -22,14 +24,13 @@ pub(crate) struct ExportArguments {
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
     /// Output file; - for standard output
-    #[arg(long, value_name = "FILE")]
-    pub(crate) to: PathBuf,
-    /// Format: parquet, arrow or csv; without it, taken from the file's name
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Output format: parquet, arrow or csv; without it, taken from the file's name
     #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
     pub(crate) format: Option<FileFormat>,
-    /// The server: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or unix:///PATH
-    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
-    pub(crate) from: String,
+    #[command(flatten)]
+    pub(crate) server: RespServer,
     /// Export a table, never a collection
     #[arg(long, conflicts_with = "collection")]
     pub(crate) table: bool,
@@ -47,10 +48,10 @@ fn parse_format(name: &str) -> Result<FileFormat, String> {
 
 /// Writes the file.
 pub(crate) fn run(arguments: &ExportArguments) -> Result<Outcome, Failure> {
-    let by_name = || arguments.to.extension()?.to_str().and_then(FileFormat::from_name);
+    let by_name = || arguments.output.extension()?.to_str().and_then(FileFormat::from_name);
     let Some(format) = arguments.format.or_else(by_name) else {
         return Err(Failure::file(
-            &arguments.to,
+            &arguments.output,
             "its name does not say what it is; allowed: .parquet, .arrow, .csv, or --format",
         ));
     };
@@ -61,13 +62,13 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Outcome, Failure> {
     };
     let options =
         ExportOptions { name: arguments.name.clone(), what, format, binary: arguments.binary };
-    let mut server = Server::open(&arguments.from).map_err(Failure::new)?;
-    if arguments.to == Path::new("-") {
+    let mut server = arguments.server.open()?;
+    if arguments.output == Path::new("-") {
         let mut out = Pipe { is_closed: false };
         let written = export(&mut server, &options, &mut out);
         return if out.is_closed { Err(Failure::ClosedPipe) } else { written };
     }
-    let to = &arguments.to;
+    let to = &arguments.output;
     let fail = |error: io::Error| Failure::file(to, error);
     let mut out = BufWriter::with_capacity(1 << 20, NewFile::new(to).map_err(fail)?);
     let outcome = export(&mut server, &options, &mut out)?;
@@ -84,8 +85,8 @@ fn export(
     options: &ExportOptions,
     out: &mut (dyn Write + Send),
 ) -> Result<Outcome, Failure> {
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos} of {len} rows, {per_sec}") {
+    let bar = ProgressBar::with_draw_target(None, terminal::bars());
+    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos} of {len} rows, {per_sec}") {
         bar.set_style(style);
     }
     let exported = export::export(server, options, out, &mut |progress| {

@@ -16,15 +16,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 use ring::digest;
 use serde_json::Value;
 use whered_connect::uploads::{NotTaken, OutgoingUpload, Uploads, encoding_of};
 use whered_ip::Packing;
 
-use crate::outcome::{Failure, Outcome, complain};
+use crate::outcome::{Failure, Outcome, complain, say};
+use crate::server::HttpServer;
+use crate::terminal;
 
-const SERVER: &str = "http://127.0.0.1:8080";
 /// A larger file is no upload of any feed.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 /// How often it is asked whether an upload is applied.
@@ -37,12 +38,8 @@ pub(crate) struct IngestArguments {
     /// Files to upload, plain or compressed with gzip or zstd; - for standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// The server's HTTP address
-    #[arg(long, value_name = "URL", default_value = SERVER)]
-    pub(crate) url: String,
-    /// Bearer token of the feed or of [http]
-    #[arg(long, value_name = "TOKEN", env = "WHERED_TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: HttpServer,
     /// Concurrent uploads
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) parallel: u16,
@@ -58,16 +55,15 @@ pub(crate) struct IngestArguments {
     /// Wait until all uploads are applied, and count their records
     #[arg(long)]
     pub(crate) wait: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct FeedsArguments {
-    /// The server's HTTP address
-    #[arg(long, value_name = "URL", default_value = SERVER)]
-    pub(crate) url: String,
-    /// Bearer token of [http]
-    #[arg(long, value_name = "TOKEN", env = "WHERED_TOKEN", hide_env_values = true)]
-    pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) server: HttpServer,
     /// Print the server's answer as JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -93,7 +89,7 @@ struct Job<'a> {
 
 /// `whered ingest`: found if every file was taken; some that were not make it fail.
 pub(crate) fn run(arguments: &IngestArguments) -> Result<Outcome, Failure> {
-    let uploads = Uploads::new(&arguments.url, arguments.token.as_deref()).map_err(Failure::new)?;
+    let uploads = arguments.server.open()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let call =
         if arguments.again { format!("-{now:x}-{:x}", std::process::id()) } else { String::new() };
@@ -134,7 +130,18 @@ pub(crate) fn run(arguments: &IngestArguments) -> Result<Outcome, Failure> {
         let (records, rejected) = (read(&job.records), read(&job.rejected_records));
         line.push_str(&format!("; {records} records applied, {rejected} rejected"));
     }
-    writeln!(io::stdout(), "{line}")?;
+    let mut object = serde_json::json!({
+        "feed": arguments.feed,
+        "uploads": taken,
+        "repeated": read(&job.repeated),
+        "refused": refused,
+        "bytes": read(&job.bytes),
+    });
+    if arguments.wait {
+        object["records"] = read(&job.records).into();
+        object["rejected_records"] = read(&job.rejected_records).into();
+    }
+    say(arguments.json, &object, &line)?;
     Ok(if refused == 0 { Outcome::Found } else { Outcome::Failed })
 }
 
@@ -160,9 +167,9 @@ fn pair(text: &str, between: char) -> Result<(String, String), String> {
 }
 
 fn bar(files: u64) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(files), ProgressDrawTarget::stderr());
+    let bar = ProgressBar::with_draw_target(Some(files), terminal::bars());
     if let Ok(style) =
-        ProgressStyle::with_template("{bar:30} {pos} of {len} uploads, {per_sec}, {eta} left")
+        ProgressStyle::with_template("{wide_bar} {pos} of {len} uploads, {per_sec}, {eta} left")
     {
         bar.set_style(style);
     }
@@ -263,7 +270,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// `whered feeds`: a line for each feed.
 pub(crate) fn list(arguments: &FeedsArguments) -> Result<Outcome, Failure> {
-    let uploads = Uploads::new(&arguments.url, arguments.token.as_deref()).map_err(Failure::new)?;
+    let uploads = arguments.server.open()?;
     let answer = uploads.get("/v1/feeds").map_err(Failure::new)?;
     let mut out = io::stdout().lock();
     if arguments.json {

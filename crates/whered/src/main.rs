@@ -3,17 +3,19 @@
 //! Not for: answering anything itself. Every command parses its arguments, asks a library, and
 //! prints. One file a command; `cli` defines all commands and flags once.
 //!
-//! Exit codes: 0 found or done, 1 not found, 2 failed. A failure is one line on standard error;
+//! Exit codes: 0 found or done, 1 not found, 2 failed (`exit_codes.rs`). A failure is one line on standard error;
 //! a closed pipe on standard output is no failure.
 #![forbid(unsafe_code)]
 
 mod addresses;
 mod check;
 mod cli;
+mod control;
 mod data;
 mod db;
 mod demo;
 mod enrich;
+mod exit_codes;
 #[cfg(feature = "export")]
 mod export;
 mod formats;
@@ -24,13 +26,17 @@ mod links;
 mod lookup;
 mod manual;
 mod new_file;
+mod old_spellings;
 mod outcome;
+mod reload_note;
 mod restart;
 mod rules;
 mod serve;
+mod server;
 mod service_manager;
 mod steer;
 mod sync;
+mod terminal;
 mod zone;
 
 use std::process::ExitCode;
@@ -51,7 +57,7 @@ const BENCH_MOVED: &str = "`whered bench` is now the program `whered-bench`; in 
 
 fn main() -> ExitCode {
     whered_server::use_own_name_services();
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(old_spellings::renamed(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),
     };
@@ -68,6 +74,9 @@ fn main() -> ExitCode {
         Command::Rules(RulesCommand::Test(arguments)) => rules::test(&arguments),
         Command::Rules(RulesCommand::Explain(arguments)) => rules::explain(&arguments),
         Command::Rules(RulesCommand::Convert(arguments)) => rules::convert(&arguments),
+        Command::Status(arguments) => control::status(&arguments),
+        Command::Reload(arguments) => control::reload(&arguments),
+        Command::Stop(arguments) => control::stop(&arguments),
         Command::Steer(SteerCommand::Explain(arguments)) => steer::explain(&arguments),
         Command::Zone(ZoneCommand::Check(arguments)) => zone::check(&arguments),
         Command::Zone(ZoneCommand::ConvertGdnsd(arguments)) => zone::convert_gdnsd(&arguments),
@@ -75,11 +84,11 @@ fn main() -> ExitCode {
         Command::Sync(arguments) => sync::run(&arguments),
         Command::Check { file } => check::run(&file),
         Command::Backup(arguments) => data::backup(&arguments),
-        Command::Restore { backup, data_dir } => data::restore(&backup, &data_dir),
-        Command::Repair { data_dir } => data::repair(&data_dir),
+        Command::Restore { backup, data_dir, json } => data::restore(&backup, &data_dir, json),
+        Command::Repair { data_dir, json } => data::repair(&data_dir, json),
         Command::Import(ImportCommand::Redis(arguments)) => import::redis(&arguments),
         Command::Import(ImportCommand::Points(arguments)) => import::points(&arguments),
-        Command::Db(DbCommand::Info { file }) => db::info(&file),
+        Command::Db(DbCommand::Info(arguments)) => db::info(&arguments),
         Command::Db(DbCommand::Build(arguments)) => db::build(&arguments),
         Command::Db(DbCommand::Convert(arguments)) => db::convert(&arguments),
         Command::Db(DbCommand::Dump(arguments)) => db::dump(&arguments),
@@ -88,9 +97,9 @@ fn main() -> ExitCode {
         Command::Db(DbCommand::Fields(arguments)) => db::fields(&arguments),
         Command::Db(DbCommand::Index(arguments)) => db::index(&arguments),
         Command::Db(DbCommand::Merge(arguments)) => db::merge(&arguments),
-        Command::Db(DbCommand::Verify { file }) => db::verify(&file),
+        Command::Db(DbCommand::Verify(arguments)) => db::verify(&arguments),
         Command::Completions { shell } => manual::completions(shell),
-        Command::Man { directory } => manual::pages(&directory),
+        Command::Man(arguments) => manual::pages(&arguments),
         Command::Bench { .. } => Err(Failure::Message(BENCH_MOVED.to_owned())),
     };
     finish(outcome)
@@ -129,6 +138,9 @@ fn one_line(message: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("{}; see --help", text.strip_prefix("error: ").unwrap_or(&text))
 }
+
+#[cfg(test)]
+mod conventions_tests;
 
 #[cfg(test)]
 mod tests {

@@ -5,28 +5,15 @@
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::cli::{Cli, DATE};
+use crate::cli::{Cli, DATE, ManArguments};
+use crate::exit_codes;
+use crate::old_spellings::output_of;
 use crate::outcome::{Failure, Outcome};
-
-/// What every page ends with: the exit codes of the whole program.
-const EXIT_STATUS: &str = "\
-.SH EXIT STATUS
-.TP
-0
-Found, or done.
-.TP
-1
-Not found.
-.TP
-2
-Failed; one line on standard error says why.
-";
 
 /// Prints the completions of a shell.
 pub(crate) fn completions(shell: Shell) -> Result<Outcome, Failure> {
@@ -37,7 +24,8 @@ pub(crate) fn completions(shell: Shell) -> Result<Outcome, Failure> {
 }
 
 /// Writes one page for each command into the directory, which is made if it is absent.
-pub(crate) fn pages(directory: &Path) -> Result<Outcome, Failure> {
+pub(crate) fn pages(arguments: &ManArguments) -> Result<Outcome, Failure> {
+    let directory = &output_of("man", arguments.output.as_ref(), &mut arguments.old.clone())?;
     fs::create_dir_all(directory).map_err(|error| Failure::file(directory, error))?;
     for (name, page) in all_pages() {
         let path = directory.join(name);
@@ -73,12 +61,27 @@ fn page(command: &clap::Command, parent: Option<&str>, version: &str) -> Vec<u8>
         Man::new(command.clone()).date(DATE).source(format!("whered {version}")).manual("whered");
     let mut page = Vec::new();
     man.render(&mut page).expect("memory takes all that is written");
-    page.extend_from_slice(EXIT_STATUS.as_bytes());
+    page.extend_from_slice(exit_status(command).as_bytes());
     if let Some(parent) = parent {
         let parent = parent.replace('-', "\\-");
         page.extend_from_slice(format!(".SH SEE ALSO\n.BR {parent} (1)\n").as_bytes());
     }
     page
+}
+
+/// The exit codes: those of the whole program, with the command's own meaning of 1.
+fn exit_status(command: &clap::Command) -> String {
+    let own = exit_codes::one(&name(command).replacen("whered-", "", 1).replacen('-', " ", 1));
+    let mut section = ".SH EXIT STATUS\n".to_owned();
+    for (code, meaning) in exit_codes::CODES {
+        let text = match (code, own, command.has_subcommands()) {
+            (1, Some(own), _) => format!("{}{}.", own[..1].to_uppercase(), &own[1..]),
+            (1, None, false) => continue,
+            _ => meaning.to_owned(),
+        };
+        section.push_str(&format!(".TP\n{code}\n{text}\n"));
+    }
+    section
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
@@ -48,8 +49,18 @@ pub(crate) struct NewFile {
 impl NewFile {
     /// Begins to write what will be `target`.
     pub(crate) fn new(target: &Path) -> io::Result<NewFile> {
+        NewFile::new_with(target, None)
+    }
+
+    /// As [`NewFile::new`], for its owner alone.
+    pub(crate) fn new_private(target: &Path) -> io::Result<NewFile> {
+        NewFile::new_with(target, Some(Permissions::from_mode(0o600)))
+    }
+
+    fn new_with(target: &Path, permissions: Option<Permissions>) -> io::Result<NewFile> {
         let target = fs::canonicalize(target).unwrap_or_else(|_| target.to_owned());
-        let permissions = fs::metadata(&target).ok().map(|found| found.permissions());
+        let found = || fs::metadata(&target).ok().map(|found| found.permissions());
+        let permissions = permissions.or_else(found);
         WATCH.call_once(|| interrupt::before_end(|| std::mem::forget(remove_unfinished())));
         let mut all = unfinished();
         for number in 0..NAMES_MAX {

@@ -6,6 +6,8 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 
+use serde_json::Value;
+
 /// A command that did its work.
 pub(crate) enum Outcome {
     /// Exit code 0.
@@ -45,6 +47,17 @@ impl From<io::Error> for Failure {
             Failure::Message(format!("standard output: {error}"))
         }
     }
+}
+
+/// Prints what a command has to say: the line of a text, or a JSON object.
+pub(crate) fn say(is_json: bool, object: &Value, text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    if is_json {
+        writeln!(out, "{object}")?;
+    } else {
+        writeln!(out, "{text}")?;
+    }
+    Ok(out.flush()?)
 }
 
 /// Prints one line about a failure. There is nobody left to tell when that fails.

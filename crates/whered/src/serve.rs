@@ -6,7 +6,7 @@
 //! `ready`; everything later goes to the log on standard error.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,28 +14,32 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use whered_engine::read_file;
 use whered_server::dns::udp::{Calls, Receiving};
-use whered_server::{Config, HandedOver, Server, Successor};
+use whered_server::{Config, ControlRequest, ControlRequests, HandedOver, Server, Successor};
 
 use crate::cli::ServeArguments;
 use crate::demo;
 use crate::interrupt;
 use crate::links::{self, Links};
 use crate::outcome::{Failure, Outcome};
+use crate::reload_note::ReloadNote;
 use crate::restart::Restart;
 use crate::service_manager;
+use crate::terminal;
 
 /// Where the demonstration keeps its data when nothing else is said.
 const DEMO_DATA_DIR: &str = "data";
 
 /// Runs the server until a signal ends it.
 pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
-    let colours = io::stderr().is_terminal();
+    let colours = terminal::has_colours();
     tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(colours).with_target(false).init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Failure::new)?;
     // Signals are caught before anything is opened: none is lost while starting.
     interrupt::leave_signals();
     let mut signals = runtime.block_on(async { Signals::new() }).map_err(Failure::new)?;
+    let mut requests = ControlRequests::listen();
+    let mut reloads = 0;
     let restart = Restart::note().map_err(Failure::new)?;
     let source = Source::new(arguments)?;
     let mut server = source.start()?;
@@ -54,11 +58,20 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
         let asked = runtime.block_on(async {
             tokio::select! {
                 asked = signals.next() => asked,
+                request = next(&mut requests) => ServeRequest::Client(request),
                 successor = server.successor() => ServeRequest::HandOver(successor),
             }
         });
         match asked {
-            ServeRequest::Reload => reload(&source, &server),
+            ServeRequest::Reload => {
+                reloads += 1;
+                let _ = reload(&source, &server, reloads);
+            }
+            ServeRequest::Client(ControlRequest::Reload(answer)) => {
+                reloads += 1;
+                answer.answer(reload(&source, &server, reloads));
+            }
+            ServeRequest::Client(ControlRequest::Stop) => break,
             ServeRequest::Restart => restart.start(),
             ServeRequest::Stop => break,
             ServeRequest::HandOver(successor) => {
@@ -78,12 +91,31 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
     Ok(Outcome::Found)
 }
 
-fn reload(source: &Source, server: &Server) {
+/// Reads the configuration anew; logs, notes and gives what came of it.
+fn reload(source: &Source, server: &Server, number: u64) -> Result<String, String> {
     let reloaded = source.config().and_then(|config| server.reload(config).map_err(Failure::new));
-    match reloaded {
+    let outcome = reloaded.map_err(|failure| match failure {
+        Failure::Message(why) => why,
+        Failure::ClosedPipe => "standard output is closed".to_owned(),
+    });
+    match &outcome {
         Ok(done) => tracing::info!("reloaded: {done}"),
-        Err(Failure::Message(why)) => tracing::error!("not reloaded, serving on as before: {why}"),
-        Err(Failure::ClosedPipe) => {}
+        Err(why) => tracing::error!("not reloaded, serving on as before: {why}"),
+    }
+    if let Some(directory) = server.data_dir() {
+        let note = ReloadNote { pid: std::process::id(), number, outcome: outcome.clone() };
+        if let Err(error) = note.write(directory) {
+            tracing::warn!("{}: the outcome is not noted: {error}", directory.display());
+        }
+    }
+    outcome
+}
+
+/// The next request of a client; never, where another server of this process takes them.
+async fn next(requests: &mut Option<ControlRequests>) -> ControlRequest {
+    match requests {
+        Some(requests) => requests.next().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -185,6 +217,7 @@ impl Source {
 
 enum ServeRequest {
     Reload,
+    Client(ControlRequest),
     Restart,
     HandOver(Successor),
     Stop,

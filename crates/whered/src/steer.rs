@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use whered_connect::Server;
 use whered_dns::Client;
 use whered_engine::{Engine, EngineOptions};
 
 use crate::outcome::{Failure, Outcome, complain};
 use crate::serve::read_config;
+use crate::server::RespServer;
 
 /// What can be asked about pools.
 #[derive(Subcommand)]
@@ -34,11 +34,10 @@ pub(crate) struct SteerExplainArguments {
     /// The client's address, as in its packet or in EDNS Client Subnet
     #[arg(long, value_name = "ADDR", value_parser = crate::cli::parse_address)]
     pub(crate) client: IpAddr,
-    /// The server: redis://[USER:PASSWORD@]HOST[:PORT] or unix:///PATH
-    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
-    pub(crate) from: String,
+    #[command(flatten)]
+    pub(crate) server: RespServer,
     /// Use a configuration file instead of a server
-    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["server", "password_file"])]
     pub(crate) config: Option<PathBuf>,
     /// Print the reasons as JSON
     #[arg(long)]
@@ -50,7 +49,7 @@ pub(crate) fn explain(arguments: &SteerExplainArguments) -> Result<Outcome, Fail
     let reasons = match &arguments.config {
         Some(file) => reasons_of_file(arguments, file)?,
         None => {
-            let mut server = Server::open(&arguments.from).map_err(Failure::new)?;
+            let mut server = arguments.server.open()?;
             let client = arguments.client.to_string();
             let words = ["STEER", arguments.name.as_str(), client.as_str(), "EXPLAIN"];
             let text = server.command(&words).map_err(Failure::new)?;
@@ -75,7 +74,7 @@ fn reasons_of_file(
         |pool: &&whered_engine::PoolSource| pool.overrides.is_some() || pool.sites_from.is_some();
     if let Some(pool) = setup.pools.iter().find(moves) {
         complain(&format!(
-            "pool '{}' asks for a set or a collection, which are empty here; ask a server with --from",
+            "pool '{}' asks for a set or a collection, which are empty here; ask a server with --server",
             pool.name
         ));
     }

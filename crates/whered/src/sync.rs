@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use serde_json::json;
 use whered_connect::ConnectError;
 use whered_connect::sync::{
     self, FileSource, Follower, Member, ServerSource, Source, Step, Target, now_millis,
@@ -22,6 +23,7 @@ use whered_connect::sync::{
 use whered_engine::ip::{SetOption, SetReading, ShrinkLimit};
 
 use crate::outcome::{Failure, Outcome, complain};
+use crate::server::RespServer;
 
 /// The longest wait after a fault.
 const BACK_OFF_MAX: Duration = Duration::from_secs(30);
@@ -35,17 +37,18 @@ pub(crate) struct SyncArguments {
     /// The prefix set of a running server
     #[arg(value_name = "SET", required_unless_present = "file")]
     pub(crate) set: Option<String>,
-    /// The server: redis://[USER:PASSWORD@]HOST[:PORT] or unix:///PATH
-    #[arg(long, value_name = "URL", default_value = "redis://127.0.0.1:6380")]
-    pub(crate) from: String,
-    /// A file with a list instead of a server's set, plain or packed; re-read when it changes. A
-    /// dump of several sets needs a SET
-    #[arg(long, value_name = "FILE[:SET]", conflicts_with_all = ["set", "from"])]
+    #[command(flatten)]
+    pub(crate) server: RespServer,
+    /// File with a list instead of a server's set, plain or packed; re-read when it changes
+    ///
+    /// A dump of several sets needs a SET.
+    #[arg(long, value_name = "FILE[:SET]", conflicts_with_all = ["set", "server", "password_file"])]
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
-    /// Kernel set: nft:FAMILY/TABLE/SET or ipset:NAME, with :ipv6 appended to create one for IPv6;
-    /// repeatable. Other elements of the set are removed
+    /// Kernel set: nft:FAMILY/TABLE/SET[:ipv6] or ipset:NAME[:ipv6]; repeatable
+    ///
+    /// :ipv6 creates one for IPv6. Other elements of the set are removed.
     #[arg(long, value_name = "TARGET", required = true)]
     pub(crate) to: Vec<Target>,
     /// Create missing sets
@@ -54,7 +57,7 @@ pub(crate) struct SyncArguments {
     /// Write the sets once and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// Print the changes as input for `nft -f` or `ipset restore`, and write nothing
+    /// Print the changes once as input for `nft -f` or `ipset restore`, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Seconds between two reads of the source
@@ -66,13 +69,24 @@ pub(crate) struct SyncArguments {
     /// Accept an empty list
     #[arg(long)]
     pub(crate) allow_empty: bool,
-    /// Refuse a list that lost this share of the members or more; 100 accepts any but an empty one.
-    /// Default: 50 for --file, 100 for a server's set
+    /// Refuse a list that lost this share of the members or more
+    ///
+    /// 100 accepts any but an empty one. Default: 50 for --file, 100 for a server's set.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(crate) max_shrink: Option<u8>,
+    /// Print JSON, an object for each change of a set
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) json: bool,
     /// Print every change
     #[arg(long, short)]
     pub(crate) verbose: bool,
+}
+
+impl SyncArguments {
+    /// A rehearsal changes nothing, so that a second one would say the same.
+    fn is_once(&self) -> bool {
+        self.once || self.dry_run
+    }
 }
 
 /// How the list of `--file` is read.
@@ -81,23 +95,23 @@ pub(crate) struct ReadingArguments {
     /// Format of the list, such as plain, ipset, nft-json, csv, aws or crowdsec; without it, the
     /// list itself says so
     #[arg(long, value_name = "FORMAT", requires = "file")]
-    format: Option<String>,
+    input_format: Option<String>,
     /// Where JSON has the prefixes, such as prefixes[].ip_prefix; several with commas
     #[arg(long, value_name = "PATH", requires = "file")]
     path: Option<String>,
     /// Column of a table with the prefixes, by name or number; two with a comma are the ends of
     /// ranges
-    #[arg(long, value_name = "COLUMN", requires = "file")]
+    #[arg(long, value_name = "NAME|NUMBER", requires = "file")]
     column: Option<String>,
     /// What stands between the fields of a table: , ; | or tab
-    #[arg(long, value_name = "SIGN", requires = "file")]
+    #[arg(long, value_name = "CHARACTER", requires = "file")]
     delimiter: Option<String>,
 }
 
 impl ReadingArguments {
     fn reading(&self) -> Result<SetReading, Failure> {
         let options = [
-            (&self.format, SetOption::Format),
+            (&self.input_format, SetOption::Format),
             (&self.path, SetOption::Path),
             (&self.column, SetOption::Column),
             (&self.delimiter, SetOption::Delimiter),
@@ -123,7 +137,7 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 pub(crate) fn run(arguments: &SyncArguments) -> Result<Outcome, Failure> {
     let source: Box<dyn Source> = match (&arguments.file, &arguments.set) {
         (Some(path), _) => Box::new(FileSource::new(path, arguments.reading.reading()?)),
-        (None, Some(set)) => Box::new(ServerSource::new(&arguments.from, set)),
+        (None, Some(set)) => Box::new(ServerSource::new(arguments.server.address()?, set)),
         (None, None) => return Err(Failure::new("nothing to follow; allowed: SET or --file")),
     };
     let sinks = arguments.to.iter().map(|target| target.sink(arguments.create));
@@ -190,7 +204,7 @@ impl Job<'_> {
                     wait = self.arguments.interval;
                 }
                 Err(Trouble::Output(failure)) => return Err(failure),
-                Err(Trouble::Fault(line)) if self.arguments.once => {
+                Err(Trouble::Fault(line)) if self.arguments.is_once() => {
                     return Err(Failure::Message(line));
                 }
                 Err(Trouble::Fault(line)) => {
@@ -203,7 +217,7 @@ impl Job<'_> {
                     }
                 }
             }
-            if self.arguments.once {
+            if self.arguments.is_once() {
                 return Ok(Outcome::Found);
             }
             if is_reading {
@@ -353,6 +367,14 @@ fn step(
     let seconds = start.elapsed().as_secs_f64();
     let name = follower.sink().name();
     match done {
+        Step::Replaced { pieces } if arguments.json => {
+            writeln!(out, "{}", json!({ "target": name, "elements": pieces, "seconds": seconds }))?;
+        }
+        Step::Changed { added, removed } if arguments.json && arguments.verbose => {
+            let change =
+                json!({ "target": name, "added": added, "removed": removed, "seconds": seconds });
+            writeln!(out, "{change}")?;
+        }
         Step::Replaced { pieces } => writeln!(out, "{name}: {pieces} elements in {seconds:.3} s")?,
         Step::Changed { added, removed } if arguments.verbose => {
             writeln!(out, "{name}: {added} added, {removed} removed in {seconds:.3} s")?;

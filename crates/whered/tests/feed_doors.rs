@@ -289,7 +289,7 @@ impl World {
                 fs::write(&file, &case.bytes).expect("the folder can be written");
                 let mut command = Command::new(env!("CARGO_BIN_EXE_whered"));
                 command.args(["ingest", case.feed]).arg(&file);
-                command.args(["--url", &format!("http://{}", self.served.http)]);
+                command.args(["--server", &format!("http://{}", self.served.http)]);
                 let output = command.output().expect("the program runs");
                 let said = String::from_utf8_lossy(&output.stderr).into_owned();
                 (!output.status.success()).then_some(said)
@@ -521,7 +521,7 @@ fn a_backup_has_the_spools_of_feeds_that_the_configuration_does_not_name() {
     let served = Served::start_keeping(at.clone(), &[]);
     let from = format!("redis://{}", served.resp);
     let target = copy.join("data").display().to_string();
-    let (code, said) = whered(&["backup", &target, "--from", &from]);
+    let (code, said) = whered(&["backup", &target, "--server", &from]);
     assert_eq!(code, 0, "{said}");
     drop(served);
     assert_eq!(applied(&copy), [1, 1, 1, 1, 1]);

@@ -19,7 +19,7 @@ fn folder(name: &str) -> PathBuf {
     fs::write(folder.join("rows.csv"), "network,country.iso_code\n8.8.8.0/24,US\n")
         .expect("writable");
     fs::write(folder.join("edge.rules"), "chain input policy drop {\n}\n").expect("writable");
-    let built = whered(&folder, &["db", "build", "rows.csv", "db.mmdb"]);
+    let built = whered(&folder, &["db", "build", "rows.csv", "-o", "db.mmdb"]);
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     folder
 }

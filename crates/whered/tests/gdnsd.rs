@@ -241,7 +241,12 @@ impl Both {
 fn start_converted(folder: &Path) -> (Running, SocketAddr, SocketAddr) {
     let program = env!("CARGO_BIN_EXE_whered");
     let out = folder.join("converted");
-    let made = Command::new(program).args(["zone", "convert-gdnsd"]).arg(folder).arg(&out).output();
+    let made = Command::new(program)
+        .args(["zone", "convert-gdnsd"])
+        .arg(folder)
+        .arg("-o")
+        .arg(&out)
+        .output();
     let made = made.expect("the program runs");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let mut command = Command::new(program);

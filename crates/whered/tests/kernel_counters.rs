@@ -288,7 +288,7 @@ fn of_iptables(save: &str) -> BTreeMap<u32, u64> {
 }
 
 fn convert(rules: &str, to: &str) -> String {
-    kernel::run(env!("CARGO_BIN_EXE_whered"), &["rules", "convert", "-", "--to", to], rules)
+    kernel::run(env!("CARGO_BIN_EXE_whered"), &["rules", "convert", "-", "--format", to], rules)
         .unwrap_or_else(|error| panic!("{error}\n{rules}"))
 }
 

@@ -53,7 +53,7 @@ fn all_helps() -> Vec<(Vec<String>, String)> {
 fn every_option_that_help_tells_is_in_the_man_page_of_its_command() {
     let folder: PathBuf =
         std::env::temp_dir().join(format!("whered-manual-{}/new", std::process::id()));
-    text_of(&["man", folder.to_str().expect("it is UTF-8")]);
+    text_of(&["man", "-o", folder.to_str().expect("it is UTF-8")]);
     let (mut pages, mut options) = (0, 0);
     for (path, help) in all_helps() {
         let name = [vec!["whered".to_owned()], path].concat().join("-");

@@ -247,7 +247,7 @@ done
 #[test]
 fn a_rehearsal_prints_texts_that_the_kernel_takes() {
     let run = |to: &str| {
-        let arguments = ["sync", "--file", "/dev/stdin", "--to", to, "--once", "--dry-run"];
+        let arguments = ["sync", "--file", "/dev/stdin", "--to", to, "--dry-run"];
         kernel::run(WHERED, &arguments, "10.0.0.0/8\n10.1.1.1\n192.0.2.5-192.0.2.6\n")
     };
     let nft = run("nft:inet/t/s").expect("no kernel is needed");

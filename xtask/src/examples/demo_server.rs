@@ -152,7 +152,7 @@ fn serve_on_free_ports(binaries: &Path) -> Command {
 fn build_demo_database(binaries: &Path, folder: &Path) -> Result<(), ChoreError> {
     let program = binaries.join("whered");
     let output = Command::new(&program)
-        .args(["db", "build", "crates/whered/demo/addresses.csv", "city.mmdb"])
+        .args(["db", "build", "crates/whered/demo/addresses.csv", "-o", "city.mmdb"])
         .current_dir(folder)
         .output()
         .map_err(|error| ChoreError::on_file(&program, &error))?;

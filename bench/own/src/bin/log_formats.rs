@@ -249,7 +249,7 @@ fn run(program: &Path, database: &Path, log: &Path) -> Result<f64, String> {
     let fail = |error: io::Error| format!("{}: {error}", program.display());
     let before = children_ticks().map_err(fail)?;
     let mut command = Command::new(program);
-    command.args(["enrich", "--no-lookup", "--output-format", "ndjson", "--threads", "1"]);
+    command.args(["enrich", "--no-lookup", "--format", "ndjson", "--threads", "1"]);
     command.arg("--db").arg(database).arg(log).stdin(Stdio::null()).stdout(Stdio::null());
     let done = command.stderr(Stdio::piped()).output().map_err(fail)?;
     let said = String::from_utf8_lossy(&done.stderr).into_owned();

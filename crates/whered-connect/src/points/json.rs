@@ -79,7 +79,7 @@ fn position(value: &Value, options: &LoadOptions) -> Position {
             return geojson_point(geometry.ok_or("has no geometry")?);
         }
         Some("FeatureCollection") => {
-            return Err("is a FeatureCollection; allowed here: --format geojson".to_owned());
+            return Err("is a FeatureCollection; allowed here: --input-format geojson".to_owned());
         }
         _ => {}
     }

@@ -35,8 +35,10 @@ mod wkb;
 mod wkt;
 
 use std::fmt;
+use std::fs::File;
 use std::io::Cursor;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::error::ConnectError;
 use crate::{Progress, Server};
@@ -102,6 +104,8 @@ pub struct LoadOptions {
     pub tags: Vec<TagFilter>,
     /// Stop at the first bad record.
     pub strict: bool,
+    /// All of standard input, where it is Parquet, which is read from its end.
+    pub spooled: Option<Arc<File>>,
 }
 
 /// Where in the input something is, as far as its format can say. Bytes are those of the unpacked
@@ -190,9 +194,10 @@ pub fn load(
 ) -> Result<LoadSummary, ConnectError> {
     let target = Target::Server(server);
     #[cfg(feature = "export")]
-    if options
-        .format
-        .map_or_else(|| parquet::is_parquet(&options.path), |format| format == Format::Parquet)
+    if options.spooled.is_some()
+        || options
+            .format
+            .map_or_else(|| parquet::is_parquet(&options.path), |format| format == Format::Parquet)
     {
         return read_parquet(target, options, on_bad, watch);
     }
@@ -234,7 +239,7 @@ fn read_parquet<'a>(
     on_bad: &'a mut dyn FnMut(&str),
     watch: &'a mut dyn FnMut(Progress),
 ) -> Result<LoadSummary, ConnectError> {
-    let source = parquet::source(&options.path)?;
+    let source = parquet::source(options)?;
     let read_bytes = source.read_bytes.clone();
     let mut sink = Sink::new(target, options, source, on_bad, watch);
     let read = parquet::read(options, &read_bytes, &mut sink);
@@ -254,7 +259,7 @@ fn read<'a>(
     let format = match options.format {
         Some(format) => format,
         None => detect::format(&options.path, input.peek()?, options)
-            .ok_or_else(|| input.fault("what it is cannot be seen; allowed: --format"))?,
+            .ok_or_else(|| input.fault("what it is cannot be seen; allowed: --input-format"))?,
     };
     let mut sink = Sink::new(target, options, input.source(), on_bad, watch);
     let read = match format {

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Only the columns that are needed are read. Memory: a batch and a page of each of them. A file is
-//! needed, since its columns are listed at its end.
+//! needed, since its columns are listed at its end; the caller makes one of standard input.
 
 use std::borrow::Cow;
 use std::fs::{self, File};
@@ -49,15 +49,25 @@ pub(super) fn is_parquet(path: &Path) -> bool {
 }
 
 /// The file as messages and the progress have it.
-pub(super) fn source(path: &Path) -> Result<Source, ConnectError> {
-    let name = path.display().to_string();
-    let about =
-        fs::metadata(path).map_err(|error| ConnectError::new(format!("{name}: {error}")))?;
+pub(super) fn source(options: &LoadOptions) -> Result<Source, ConnectError> {
+    let name = name(options);
+    let about = match &options.spooled {
+        Some(file) => file.metadata(),
+        None => fs::metadata(&options.path),
+    };
+    let about = about.map_err(|error| ConnectError::new(format!("{name}: {error}")))?;
     if !about.is_file() {
-        let what = "Parquet is read from its end; allowed: a file";
+        let what = "Parquet is read from its end; allowed: a file, or - for standard input";
         return Err(ConnectError::new(format!("{name}: {what}")));
     }
     Ok(Source { name, read_bytes: Arc::default(), size_bytes: Some(about.len()) })
+}
+
+fn name(options: &LoadOptions) -> String {
+    match options.spooled {
+        Some(_) => "standard input".to_owned(),
+        None => options.path.display().to_string(),
+    }
 }
 
 /// Reads all rows into the sink; `read_bytes` grows with them.
@@ -67,14 +77,17 @@ pub(super) fn read(
     sink: &mut Sink<'_>,
 ) -> Result<(), ConnectError> {
     let path = &options.path;
-    let fault = |what: String| ConnectError::new(format!("{}: {what}", path.display()));
+    let name = name(options);
+    let fault = |what: String| ConnectError::new(format!("{name}: {what}"));
+    let spooled = options.spooled.as_ref().map(|file| file.try_clone()).transpose();
+    let spooled = spooled.map_err(|error| fault(error.to_string()))?;
     let mut files =
-        ParquetFiles::open(std::slice::from_ref(path), None).map_err(ConnectError::new)?;
+        ParquetFiles::open(std::slice::from_ref(path), spooled).map_err(ConnectError::new)?;
     let columns = Columns::find(&files, options).map_err(fault)?;
     files.project(columns.indexes());
     let shown = |column: usize| format!("column '{}'", columns.name(column).escape_debug());
     let mut rows = Rows::new(columns.members(options).map_err(fault)?, shown);
-    let size_bytes = fs::metadata(path).map_or(0, |about| about.len());
+    let size_bytes = source(options)?.size_bytes.unwrap_or(0);
     let row_count = files.row_count.max(1);
     let mut note = |row: u64| {
         let done = u128::from(size_bytes) * u128::from(row) / u128::from(row_count);

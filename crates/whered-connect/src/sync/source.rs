@@ -19,8 +19,8 @@ use whered_ip::{HostBitsFinder, SetFormat, SetReading};
 use whered_unpack::read_unpacked;
 
 use super::{Member, now_millis};
-use crate::Server;
 use crate::error::ConnectError;
+use crate::{Server, ServerAddress};
 
 /// How long nobody must have written to a file.
 const QUIET: Duration = Duration::from_millis(20);
@@ -191,7 +191,7 @@ fn members(reading: &SetReading, text: &[u8], since: u64) -> Result<Vec<Member>,
 
 /// A set of a running server, asked for whole at each look.
 pub struct ServerSource {
-    url: String,
+    address: ServerAddress,
     set: String,
     server: Option<Server>,
     seen: Option<Vec<u8>>,
@@ -199,17 +199,17 @@ pub struct ServerSource {
 }
 
 impl ServerSource {
-    /// A set of the server at this URL; it is connected to when it is read.
+    /// A set of the server at this address; it is connected to when it is read.
     #[must_use]
-    pub fn new(url: &str, set: &str) -> ServerSource {
-        let (url, set) = (url.to_owned(), set.to_owned());
-        ServerSource { url, set, server: None, seen: None, is_new: true }
+    pub fn new(address: ServerAddress, set: &str) -> ServerSource {
+        let set = set.to_owned();
+        ServerSource { address, set, server: None, seen: None, is_new: true }
     }
 
     fn text(&mut self) -> Result<Vec<u8>, ConnectError> {
         let server = match &mut self.server {
             Some(server) => server,
-            None => self.server.insert(Server::open(&self.url)?),
+            None => self.server.insert(Server::connect(&self.address)?),
         };
         let mut command = redis::cmd("CIDR.EXPORT");
         command.arg(&self.set).arg("FORMAT").arg("json");
@@ -240,9 +240,7 @@ fn gather(value: Value, text: &mut Vec<u8>) {
 
 impl Source for ServerSource {
     fn name(&self) -> String {
-        // What stands before the @ may be a password.
-        let shown = self.url.rsplit('@').next().unwrap_or_default();
-        format!("{} of {shown}", self.set)
+        format!("{} of {}", self.set, self.address.shown())
     }
 
     fn wait(&mut self, at_most: Duration) -> bool {

@@ -9,7 +9,7 @@ use super::table::Row;
 /// A table without a header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
-    /// Its name, as `--format` takes it.
+    /// Its name, as `--input-format` takes it.
     pub name: &'static str,
     /// The names of its columns.
     pub(super) columns: String,

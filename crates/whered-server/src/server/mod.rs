@@ -190,6 +190,11 @@ impl Server {
         &self.engine
     }
 
+    /// The data directory that this process holds.
+    pub fn data_dir(&self) -> Option<&Path> {
+        self.config.data_dir.as_deref()
+    }
+
     /// Where RESP listens.
     pub fn resp_addresses(&self) -> &[SocketAddr] {
         self.listeners.resp.as_ref().map_or(&[], RespListener::addresses)

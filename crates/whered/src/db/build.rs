@@ -4,12 +4,13 @@
 //! bar when standard error is a terminal; the database is kept in memory until it is whole.
 
 use std::fs::{self, File};
-use std::io::{self, Cursor, Read, Write};
+use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 use whered_engine::ip::HostBitsFinder;
 use whered_engine::read_database_file;
 use whered_mmdb::rows::{Header, RowsLoader, RowsMetadata, RowsOptions, RowsSummary};
@@ -19,15 +20,19 @@ use super::flags::{OverlapChoice, ReadingArguments, RowsChoice, StatedArguments,
 use super::replace_file;
 use crate::cli::{BuildArguments, ConvertArguments, Encoding, HeaderChoice};
 use crate::enrich::encoding::{self, DecodingReader};
-use crate::outcome::{Failure, Outcome, complain};
+use crate::old_spellings::output_of;
+use crate::outcome::{Failure, Outcome, complain, say};
+use crate::terminal;
 use crate::unpack::{Stream, unpacked};
 
 /// How much of a file says whether it has Locations.
 const START_BYTES: u64 = 4096;
 
-/// `whered db build ROWS... OUTPUT`.
+/// `whered db build ROWS... -o OUTPUT`.
 pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
-    let (output, files) = output_and_inputs(&arguments.paths)?;
+    let (output, files) =
+        output_and_inputs("db build", arguments.output.as_ref(), &arguments.paths)?;
+    let (output, files) = (output.as_path(), &files[..]);
     let ip_version = arguments.ip_version.unwrap_or(6);
     let options = WriterOptions { ip_version, ..writer_options() };
     let mut writer = Writer::new(options).map_err(Failure::new)?;
@@ -38,7 +43,7 @@ pub(crate) fn build(arguments: &BuildArguments) -> Result<Outcome, Failure> {
     let options = arguments.stated.options(&stated, ip_version);
     let input = files.first().map_or(Path::new("-"), PathBuf::as_path);
     writer.set_options(options).map_err(|error| Failure::file(input, error))?;
-    finish(writer, summary.rows, input, output)
+    finish(writer, summary.rows, input, output, arguments.json)
 }
 
 impl StatedArguments {
@@ -93,7 +98,7 @@ pub(super) fn load(
         },
         ..RowsOptions::default()
     };
-    match &reading.format {
+    match &reading.input_format {
         None => {}
         Some(RowsChoice::Csv) => options.format = Some(rows::RowsFormat::Csv),
         Some(RowsChoice::Ndjson) => options.format = Some(rows::RowsFormat::Ndjson),
@@ -187,24 +192,36 @@ fn in_order<'f>(
 }
 
 /// The last of the paths and those before it.
-pub(super) fn output_and_inputs(paths: &[PathBuf]) -> Result<(&Path, &[PathBuf]), Failure> {
-    match paths.split_last() {
-        Some((output, inputs)) if !inputs.is_empty() => {
-            refuse_output(output)?;
-            Ok((output, inputs))
-        }
-        _ => {
-            Err(Failure::Message("no OUTPUT; allowed: files to read, then the one to write".into()))
-        }
+pub(super) fn output_and_inputs(
+    command: &str,
+    output: Option<&PathBuf>,
+    paths: &[PathBuf],
+) -> Result<(PathBuf, Vec<PathBuf>), Failure> {
+    let mut inputs = paths.to_vec();
+    let output = output_of(command, output, &mut inputs)?;
+    refuse_output(&output)?;
+    Ok((output, inputs))
+}
+
+/// As [`output_and_inputs`] for a command with one input.
+pub(super) fn output_and_input(
+    command: &str,
+    output: Option<&PathBuf>,
+    paths: &[PathBuf],
+) -> Result<(PathBuf, PathBuf), Failure> {
+    let (output, inputs) = output_and_inputs(command, output, paths)?;
+    match <[PathBuf; 1]>::try_from(inputs) {
+        Ok([input]) => Ok((output, input)),
+        Err(inputs) => Err(Failure::new(format!("{} files to read; allowed: one", inputs.len()))),
     }
 }
 
-/// Refuses to replace what is no database: a file with rows whose OUTPUT was forgotten.
+/// Refuses to replace what is no database: a file with rows, where the output was forgotten.
 pub(super) fn refuse_output(output: &Path) -> Result<(), Failure> {
     let is_other_file = fs::metadata(output).is_ok_and(|found| found.is_file() && found.len() > 0)
         && read_database_file(output).is_err();
     if is_other_file {
-        let message = "is there and is no database file; allowed as OUTPUT: a new name, a database \
+        let message = "is there and is no database file; allowed as output: a new name, a database \
                        file that is to be replaced";
         return Err(Failure::file(output, message));
     }
@@ -231,10 +248,13 @@ pub(super) fn finish(
     count: u64,
     input: &Path,
     output: &Path,
+    is_json: bool,
 ) -> Result<Outcome, Failure> {
     let bytes = writer.finish().map_err(|error| Failure::file(input, error))?;
     replace_file(output, &bytes)?;
-    writeln!(io::stdout(), "{}: {count} networks, {} bytes", output.display(), bytes.len())?;
+    let file = output.display().to_string();
+    let object = json!({ "file": file, "networks": count, "bytes": bytes.len() });
+    say(is_json, &object, &format!("{file}: {count} networks, {} bytes", bytes.len()))?;
     Ok(Outcome::Found)
 }
 
@@ -267,14 +287,16 @@ fn progress_of(size_bytes: Option<u64>) -> ProgressBar {
         Some(_) => "{wide_bar} {bytes}/{total_bytes} {eta}",
         None => "{spinner} {bytes} {bytes_per_sec}",
     };
-    let progress = size_bytes.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
+    let progress = ProgressBar::with_draw_target(size_bytes, terminal::bars());
     progress.set_style(ProgressStyle::with_template(style).expect("a fixed template"));
     progress.with_finish(indicatif::ProgressFinish::AndClear)
 }
 
-/// `whered db convert INPUT OUTPUT`: every network keeps its record and its borders.
+/// `whered db convert FILE -o OUTPUT`: every network keeps its record and its borders.
 pub(crate) fn convert(arguments: &ConvertArguments) -> Result<Outcome, Failure> {
-    let path = &arguments.input;
+    let (output, path) =
+        output_and_input("db convert", arguments.output.as_ref(), &arguments.paths)?;
+    let path = path.as_path();
     let wrong = |error| Failure::file(path, error);
     let database = read_database_file(path).map_err(Failure::new)?;
     if database.format() == Format::Mmdb {
@@ -298,13 +320,13 @@ pub(crate) fn convert(arguments: &ConvertArguments) -> Result<Outcome, Failure> 
     // A legacy file has no aliases; what is to be the same must not get any.
     writer.set_ipv4_aliases(false);
     writer.set_merging(false);
-    let progress = ProgressBar::new(verified.networks);
+    let progress = ProgressBar::with_draw_target(Some(verified.networks), terminal::bars());
     for item in progress.wrap_iter(database.networks()) {
         let (prefix, id) = item.map_err(wrong)?;
         writer.insert(prefix, database.record(id).map_err(wrong)?).map_err(wrong)?;
     }
     progress.finish_and_clear();
-    finish(writer, verified.networks, path, &arguments.output)
+    finish(writer, verified.networks, path, &output, arguments.json)
 }
 
 /// A tree has no place for what the legacy file says of Teredo addresses.

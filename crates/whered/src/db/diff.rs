@@ -38,7 +38,7 @@ pub(crate) fn diff(arguments: &DiffArguments) -> Result<Outcome, Failure> {
             printer.print(&found, &mut out)?;
         }
     }
-    if arguments.summary && arguments.format == DiffFormat::Json {
+    if arguments.summary && arguments.format() == DiffFormat::Json {
         let counts = format!("\"added\":{added},\"removed\":{removed},\"changed\":{changed}");
         writeln!(out, "{{{counts}}}")?;
     } else if arguments.summary {
@@ -58,7 +58,7 @@ struct Printer<'a> {
 impl Printer<'_> {
     fn print(&mut self, found: &Difference, out: &mut impl Write) -> Result<(), Failure> {
         self.line.clear();
-        let is_json = self.arguments.format == DiffFormat::Json;
+        let is_json = self.arguments.format() == DiffFormat::Json;
         if is_json {
             write!(self.line, "{{\"network\":\"{}\",\"change\":", found.prefix)?;
         }

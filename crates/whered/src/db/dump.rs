@@ -46,15 +46,18 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<Outcome, Failure> {
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let is_csv = arguments.format == RowsFormat::Csv;
     let is_whole = arguments.types && !is_csv && dump.fields.is_empty();
+    let [has_aliases, _] = database.ipv4_aliases().map_err(|error| dump.wrong(&error))?;
+    let lacks_aliases = database.metadata().ip_version == 6 && !has_aliases;
+    let mut line = Vec::from(if is_csv { &b"# "[..] } else { b"" });
     if arguments.metadata || is_whole {
-        let mut line = Vec::from(if is_csv { &b"# "[..] } else { b"" });
         let mut metadata = RowsMetadata::from(database.metadata());
-        let [has_aliases, _] = database.ipv4_aliases().map_err(|error| dump.wrong(&error))?;
-        if database.metadata().ip_version == 6 && !has_aliases {
-            metadata.ipv4_aliases = Some(false);
-        }
+        metadata.ipv4_aliases = lacks_aliases.then_some(false);
         metadata.write_json(&mut line);
         line.push(b'\n');
+        out.write_all(&line)?;
+    } else if lacks_aliases {
+        // Without it `db build` would add them.
+        line.extend_from_slice(WITHOUT_ALIASES);
         out.write_all(&line)?;
     }
     if is_csv {
@@ -76,6 +79,8 @@ pub(super) fn field_paths(fields: &[String]) -> Result<Vec<FieldPath>, Failure> 
     fields.iter().map(parse).collect()
 }
 
+/// What rows say of a file without aliases of IPv4.
+const WITHOUT_ALIASES: &[u8] = b"{\"metadata\":{\"ipv4_aliases\":false}}\n";
 /// How many networks a worker gets at once.
 const BATCH_NETWORKS: usize = 1024;
 

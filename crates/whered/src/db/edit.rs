@@ -11,6 +11,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use std::path::Path;
+
 use whered_engine::ip::Prefix;
 use whered_engine::read_database_file;
 use whered_mmdb::rows::{RowsMetadata, parse_assignment};
@@ -18,17 +20,17 @@ use whered_mmdb::{
     Database, FieldPath, MmdbError, RecordId, StoredValue, Value, Writer, WriterOptions,
 };
 
-use super::build::{finish, refuse_output};
+use super::build::{finish, output_and_input};
 use super::field_paths;
 use super::fields::names;
 use super::merge::{Aliases, is_alias};
 use crate::cli::EditArguments;
 use crate::outcome::{Failure, Outcome};
 
-/// `whered db edit FILE OUTPUT`.
+/// `whered db edit FILE -o OUTPUT`.
 pub(crate) fn edit(arguments: &EditArguments) -> Result<Outcome, Failure> {
-    refuse_output(&arguments.output)?;
-    let path = &arguments.file;
+    let (output, path) = output_and_input("db edit", arguments.output.as_ref(), &arguments.paths)?;
+    let path = path.as_path();
     let changes = Changes::new(arguments)?;
     let database = read_database_file(path).map_err(Failure::new)?;
     let wrong = |error: MmdbError| Failure::file(path, error);
@@ -41,8 +43,8 @@ pub(crate) fn edit(arguments: &EditArguments) -> Result<Outcome, Failure> {
     Aliases::of(&database, false).map_err(wrong)?.apply(&mut writer);
     let mut hits = Hits::default();
     let networks = changes.apply(&database, &mut writer, &mut hits).map_err(wrong)?;
-    changes.check(&hits, &database, arguments)?;
-    finish(writer, networks, path, &arguments.output)
+    changes.check(&hits, &database, path)?;
+    finish(writer, networks, path, &output, arguments.json)
 }
 
 /// A change of the record that a network has.
@@ -210,12 +212,7 @@ impl Changes {
 
 impl Changes {
     /// Refuses a change whose field no record had: a name with a slip in it.
-    fn check(
-        &self,
-        hits: &Hits,
-        database: &Database,
-        arguments: &EditArguments,
-    ) -> Result<(), Failure> {
+    fn check(&self, hits: &Hits, database: &Database, file: &Path) -> Result<(), Failure> {
         let unset =
             self.of_networks.iter().enumerate().filter_map(
                 |(index, (network, change))| match change {
@@ -235,13 +232,13 @@ impl Changes {
             .chain(kept.map(|(_, path)| ("--keep-field", path, String::new())))
             .next();
         let Some((flag, path, place)) = first else { return Ok(()) };
-        let close = close_names(&path.to_string(), names(database, &arguments.file)?);
+        let close = close_names(&path.to_string(), names(database, file)?);
         let allowed = match close.is_empty() {
             true => "fields that some record has (db fields lists them)".to_owned(),
             false => close.join(", "),
         };
         let what = format!("{flag} {path}: no record{place} has such a field; allowed: {allowed}");
-        Err(Failure::file(&arguments.file, what))
+        Err(Failure::file(file, what))
     }
 }
 

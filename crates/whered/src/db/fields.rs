@@ -127,7 +127,7 @@ fn fields_of(database: &Database, path: &Path) -> Result<(Fields, u64), Failure>
 
 fn print(arguments: &FieldsArguments, found: &Fields, networks: u64) -> io::Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
-    if arguments.format == DiffFormat::Json {
+    if arguments.json || arguments.format == DiffFormat::Json {
         for (name, field) in &found.fields {
             let text = |text: &str| Value::String(text.to_owned());
             let types = field.types.iter().map(|name| text(name)).collect();

@@ -11,10 +11,14 @@ use crate::cli::{DiffFormat, Encoding, HeaderChoice, parse_ip_version, parse_rec
 
 #[derive(Args)]
 pub(crate) struct BuildArguments {
-    /// Files with rows, - for standard input: tables (CSV, TSV, semicolons) or NDJSON; of GeoLite2
-    /// the Blocks and the Locations together. Then the .mmdb file to write
-    #[arg(required = true, num_args = 1.., value_name = "ROWS... OUTPUT")]
+    /// Files with rows: tables (CSV, TSV, semicolons) or NDJSON; - for standard input
+    ///
+    /// Of GeoLite2 the Blocks and the Locations together.
+    #[arg(required = true, num_args = 1.., value_name = "FILE")]
     pub(crate) paths: Vec<PathBuf>,
+    /// The .mmdb file to write
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
     #[command(flatten)]
@@ -25,24 +29,29 @@ pub(crate) struct BuildArguments {
     /// Do not alias ::ffff:0:0/96 and 2002::/16 to the IPv4 networks
     #[arg(long)]
     pub(crate) no_ipv4_aliases: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// How rows are read.
 #[derive(Args)]
 pub(crate) struct ReadingArguments {
-    /// Format of the rows: csv, tsv, ndjson, json (an array), or the layout of a table without a
-    /// header, such as geofeed, dbip-city or ip2location-db11; without it, as the first bytes and
-    /// the name say
-    #[arg(long, value_name = "NAME", value_parser = parse_format)]
-    pub(crate) format: Option<RowsChoice>,
+    /// Input format: csv, tsv, ndjson, json, or a layout such as geofeed or ip2location-db11;
+    /// without it, detected
+    ///
+    /// json is an array of rows. A layout is that of a table without a header; `whered formats
+    /// databases` lists them.
+    #[arg(long, value_name = "FORMAT", value_parser = parse_format)]
+    pub(crate) input_format: Option<RowsChoice>,
     /// Delimiter of tables: one character, or tab; without it, the first of tab ; , | in the rows
     #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
     pub(crate) delimiter: Option<u8>,
     /// Whether the first row of a table names the columns
     #[arg(long, value_enum, default_value_t = HeaderChoice::Auto)]
     pub(crate) header: HeaderChoice,
-    /// Names for the columns of tables: network (or start_ip,end_ip), field paths with an optional
-    /// :type, - for a column that is left out
+    /// Names for the columns of tables: network (or start_ip,end_ip), PATH[:TYPE], - to leave one
+    /// out
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) columns: Vec<String>,
     /// Types of columns without a :type: guess takes the one that all cells fit
@@ -128,10 +137,12 @@ pub(crate) enum OverlapChoice {
 
 #[derive(Args)]
 pub(crate) struct MergeArguments {
-    /// Database files (.mmdb or legacy GeoIP .dat); each is laid over those before it. Then the
-    /// .mmdb file to write
-    #[arg(required = true, num_args = 1.., value_name = "FILES... OUTPUT")]
+    /// Database files (.mmdb or legacy GeoIP .dat); each is laid over those before it
+    #[arg(required = true, num_args = 1.., value_name = "FILE")]
     pub(crate) paths: Vec<PathBuf>,
+    /// The .mmdb file to write
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// File with rows that is laid over them, as `db build` reads it; repeatable
     #[arg(long = "rows", value_name = "ROWS")]
     pub(crate) row_files: Vec<PathBuf>,
@@ -148,6 +159,9 @@ pub(crate) struct MergeArguments {
     /// Do not alias ::ffff:0:0/96 and 2002::/16 to the IPv4 networks
     #[arg(long)]
     pub(crate) no_ipv4_aliases: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -161,9 +175,11 @@ pub(crate) enum MergeChoice {
 #[derive(Args)]
 pub(crate) struct EditArguments {
     /// The .mmdb or legacy GeoIP .dat file
-    pub(crate) file: PathBuf,
+    #[arg(required = true, num_args = 1..=2, value_name = "FILE")]
+    pub(crate) paths: Vec<PathBuf>,
     /// The .mmdb file to write
-    pub(crate) output: PathBuf,
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// Set a field in a network: 'NETWORK PATH[:TYPE]=VALUE'; repeatable
     #[arg(long, value_name = "CHANGE")]
     pub(crate) set: Vec<String>,
@@ -184,6 +200,9 @@ pub(crate) struct EditArguments {
     pub(crate) rename_field: Vec<String>,
     #[command(flatten)]
     pub(crate) stated: StatedArguments,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -193,4 +212,7 @@ pub(crate) struct FieldsArguments {
     /// Output format
     #[arg(long, value_enum, default_value_t = DiffFormat::Text)]
     pub(crate) format: DiffFormat,
+    /// Print JSON: --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
 }

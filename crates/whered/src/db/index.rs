@@ -3,15 +3,15 @@
 //!
 //! Not for using it (`enrich`), nor for what is in it (`whered-mmdb`).
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use whered_engine::read_database_file;
 use whered_mmdb::{DatabaseIndex, IndexForm, IndexOptions};
 
 use super::{field_paths, replace_file};
 use crate::cli::{IndexArguments, IndexChoice};
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, say};
 
 /// Where the index of a database file lies: `city.mmdb.index`.
 pub(crate) fn index_path(database: &Path) -> PathBuf {
@@ -38,7 +38,8 @@ pub(crate) fn index(arguments: &IndexArguments) -> Result<Outcome, Failure> {
     let bytes = index.to_bytes(&database);
     replace_file(&target, &bytes)?;
     let (records, size_bytes) = (index.row_count() - 1, bytes.len());
-    let target = target.display();
-    writeln!(io::stdout(), "{target}: {records} records, {size_bytes} bytes")?;
+    let target = target.display().to_string();
+    let object = json!({ "file": target, "records": records, "bytes": size_bytes });
+    say(arguments.json, &object, &format!("{target}: {records} records, {size_bytes} bytes"))?;
     Ok(Outcome::Found)
 }

@@ -24,9 +24,11 @@ use super::flags::MergeChoice;
 use crate::cli::MergeArguments;
 use crate::outcome::{Failure, Outcome};
 
-/// `whered db merge FILES... OUTPUT`.
+/// `whered db merge FILES... -o OUTPUT`.
 pub(crate) fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
-    let (output, files) = output_and_inputs(&arguments.paths)?;
+    let (output, files) =
+        output_and_inputs("db merge", arguments.output.as_ref(), &arguments.paths)?;
+    let (output, files) = (output.as_path(), &files[..]);
     let paths = field_paths(&arguments.path)?;
     if !paths.is_empty() && arguments.by == MergeChoice::Replace {
         let message = "--path beside --by replace; allowed: one of them";
@@ -66,7 +68,7 @@ pub(crate) fn merge(arguments: &MergeArguments) -> Result<Outcome, Failure> {
         aliases.apply(&mut writer);
         let networks = lay_over(&merged, &layer, &rule, &mut writer).map_err(wrong)?;
         if index + 1 == count {
-            return finish(writer, networks, path, output);
+            return finish(writer, networks, path, output, arguments.json);
         }
         merged = writer.finish().and_then(Database::from_bytes).map_err(wrong)?;
     }

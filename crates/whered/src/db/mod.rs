@@ -25,16 +25,41 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use serde_json::{Value, json};
 use whered_engine::read_database_file;
 use whered_mmdb::Format;
 
+use crate::cli::FileArguments;
 use crate::new_file::NewFile;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, say};
 
 /// `whered db info FILE`.
-pub(crate) fn info(file: &Path) -> Result<Outcome, Failure> {
+pub(crate) fn info(arguments: &FileArguments) -> Result<Outcome, Failure> {
+    let file = &arguments.file;
     let database = read_database_file(file).map_err(Failure::new)?;
     let metadata = database.metadata();
+    if arguments.json {
+        let pair =
+            |(language, text): &(String, String)| (language.clone(), Value::from(text.as_str()));
+        let description: serde_json::Map<_, _> = metadata.description.iter().map(pair).collect();
+        let object = json!({
+            "file": file.display().to_string(),
+            "format": match database.format() {
+                Format::Mmdb => "mmdb",
+                Format::Legacy(_) => "legacy",
+            },
+            "type": metadata.database_type,
+            "description": description,
+            "languages": metadata.languages,
+            "ip_version": metadata.ip_version,
+            "build_epoch_seconds": metadata.build_epoch_seconds,
+            "record_size_bits": metadata.record_size_bits,
+            "nodes": metadata.node_count,
+            "bytes": database.size_bytes(),
+        });
+        say(true, &object, "")?;
+        return Ok(Outcome::Found);
+    }
     let mut out = io::stdout().lock();
     let mut line = |name: &str, value: &dyn std::fmt::Display| writeln!(out, "{name:<16}{value}");
     line("file", &file.display())?;
@@ -64,16 +89,13 @@ pub(crate) fn info(file: &Path) -> Result<Outcome, Failure> {
 }
 
 /// `whered db verify FILE`.
-pub(crate) fn verify(file: &Path) -> Result<Outcome, Failure> {
+pub(crate) fn verify(arguments: &FileArguments) -> Result<Outcome, Failure> {
+    let file = &arguments.file;
     let database = read_database_file(file).map_err(Failure::new)?;
     let verified = database.verify().map_err(|error| Failure::file(file, error))?;
-    writeln!(
-        io::stdout(),
-        "{}: ok ({} networks, {} records)",
-        file.display(),
-        verified.networks,
-        verified.records
-    )?;
+    let (file, networks, records) = (file.display(), verified.networks, verified.records);
+    let object = json!({ "file": file.to_string(), "networks": networks, "records": records });
+    say(arguments.json, &object, &format!("{file}: ok ({networks} networks, {records} records)"))?;
     Ok(Outcome::Found)
 }
 

@@ -22,9 +22,9 @@ pub(crate) mod input;
 mod json_records;
 #[cfg(feature = "export")]
 mod ordered;
-mod output;
+pub(crate) mod output;
 #[cfg(feature = "export")]
-mod parquet;
+pub(crate) mod parquet;
 mod pipeline;
 pub(crate) mod progress;
 pub(crate) mod split;
@@ -139,7 +139,7 @@ impl Run<'_> {
             Some(path) => Packing::of(path),
             None => (Packing::Plain, "-".into()),
         };
-        let form = output_format(arguments.output_format, &unpacked_name, &layout.shape)?;
+        let form = output_format(arguments.format, &unpacked_name, &layout.shape)?;
         let header = input.take_header(&layout);
         if form == EnrichFormat::Parquet {
             return self.text_to_parquet(input, &layout, packing);
@@ -206,7 +206,7 @@ fn without_parquet() -> Failure {
 
 fn members_vary() -> Failure {
     Failure::Message(
-        "the input is NDJSON, whose members vary; allowed as --output-format: ndjson, same, \
+        "the input is NDJSON, whose members vary; allowed as --format: ndjson, same, \
          parquet"
             .to_owned(),
     )
@@ -248,7 +248,7 @@ fn output_format(
         && columns.has_header()
     {
         return Err(Failure::Message(
-            "the input names its columns in a header; allowed as --output-format: ndjson, csv, \
+            "the input names its columns in a header; allowed as --format: ndjson, csv, \
              tsv, parquet"
                 .to_owned(),
         ));

@@ -109,6 +109,13 @@ impl Output {
     }
 }
 
+/// Writes all of a command's output to a file, or to standard output.
+pub(crate) fn write_whole(target: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
+    let mut output = Output::open(target)?;
+    output.write(bytes)?;
+    output.finish()
+}
+
 fn pipe_or_file(path: &Path, error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         Failure::ClosedPipe

@@ -2,7 +2,9 @@
 //!
 //! Not for the counts at the end, nor for logs: without a terminal on standard error there is none.
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::terminal;
 
 /// A bar over the bytes of the inputs, or a count where their size is unknown.
 pub(crate) struct Progress {
@@ -12,9 +14,9 @@ pub(crate) struct Progress {
 impl Progress {
     /// A bar of `size_bytes`. It draws a few times a second, and nothing without a terminal.
     pub(crate) fn new(size_bytes: Option<u64>) -> Progress {
-        let bar = ProgressBar::with_draw_target(size_bytes, ProgressDrawTarget::stderr());
+        let bar = ProgressBar::with_draw_target(size_bytes, terminal::bars());
         let template = if size_bytes.is_some() {
-            "{bar:30} {bytes} of {total_bytes}, {msg} records, {eta} left"
+            "{wide_bar} {bytes} of {total_bytes}, {msg} records, {eta} left"
         } else {
             "{spinner} {bytes}, {msg} records"
         };

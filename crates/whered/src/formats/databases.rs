@@ -6,8 +6,8 @@ use super::{Entry, Job};
 pub(super) const JOB: Job = Job {
     name: "databases",
     title: "Rows of IP databases",
-    command: "whered db build FILE OUTPUT.mmdb --format NAME",
-    about: "Without `--format` the first bytes, the header and the file's name decide. Database files \
+    command: "whered db build FILE -o OUTPUT.mmdb --input-format NAME",
+    about: "Without `--input-format` the first bytes, the header and the file's name decide. Database files \
             themselves are `.mmdb` and legacy `.dat`. More: [database files](database-files.md).",
     entries: &[
         Entry {

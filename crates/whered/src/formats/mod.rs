@@ -26,6 +26,9 @@ pub(crate) struct FormatsArguments {
     /// Output format
     #[arg(long, value_enum, default_value_t = PageFormat::Text)]
     format: PageFormat,
+    /// Print JSON: --format json
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,7 +82,8 @@ fn parse_job(text: &str) -> Result<&'static Job, String> {
 /// Prints the formats of one job, or of all.
 pub(crate) fn run(arguments: &FormatsArguments) -> Result<Outcome, Failure> {
     let jobs = arguments.job.map_or(JOBS.to_vec(), |job| vec![job]);
-    let page = match arguments.format {
+    let format = if arguments.json { PageFormat::Json } else { arguments.format };
+    let page = match format {
         PageFormat::Text if arguments.job.is_some() => {
             jobs.iter().map(|job| details(job)).collect()
         }

@@ -6,8 +6,8 @@ use super::{Entry, Job};
 pub(super) const JOB: Job = Job {
     name: "points",
     title: "Points",
-    command: "whered import points FILE --key KEY --format NAME",
-    about: "Without `--format` the name and the first bytes decide. More: [importing data](moving-in.md).",
+    command: "whered import points FILE --key KEY --input-format NAME",
+    about: "Without `--input-format` the name and the first bytes decide. More: [importing data](moving-in.md).",
     entries: &[
         Entry {
             name: "csv",

@@ -6,7 +6,7 @@ use super::{Entry, Job};
 pub(super) const JOB: Job = Job {
     name: "rules",
     title: "Packet rules",
-    command: "whered rules explain FILE --src 8.8.8.8 --dst 192.0.2.1 --proto tcp --dport 443",
+    command: "whered rules explain FILE --source 8.8.8.8 --destination 192.0.2.1 --protocol tcp --destination-port 443",
     about: "The first line that is no comment decides. Each format's matches and targets: \
             [packet rules](rules.md#other-formats).",
     entries: &[

@@ -8,8 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use whered_connect::points::{Format, TagFilter};
 
 use crate::db::flags::parse_delimiter;
-
-const TARGET: &str = "redis://127.0.0.1:6380";
+use crate::server::RespServer;
 
 #[derive(Subcommand)]
 pub(crate) enum ImportCommand {
@@ -25,17 +24,20 @@ pub(crate) enum ImportCommand {
 
 #[derive(Args)]
 pub(crate) struct ImportRedisArguments {
-    /// The source: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or unix:///PATH
+    /// The source: redis:// or rediss://[USER@]HOST[:PORT][/DATABASE], or unix:///PATH
     #[arg(value_name = "URL")]
     pub(crate) source: String,
-    /// The target server, in the form of the source
-    #[arg(long, value_name = "URL", default_value = TARGET)]
-    pub(crate) to: String,
+    /// File with the password of the source; without it, REDISCLI_AUTH
+    #[arg(long, value_name = "FILE")]
+    pub(crate) source_password_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: RespServer,
     /// Copy only keys that match this pattern of KEYS
     #[arg(long = "match", value_name = "PATTERN")]
     pub(crate) pattern: Option<String>,
-    /// Numbered database, copied to that number; repeatable. Without it, from the database of the
-    /// source's URL to that of --to
+    /// Numbered database, copied to that number; repeatable
+    ///
+    /// Without it, from the database of the source's URL to that of --server.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) db: Vec<i64>,
     /// Copy sorted sets whose scores are no positions too, as plain sorted sets
@@ -49,7 +51,10 @@ pub(crate) struct ImportRedisArguments {
     pub(crate) resume: bool,
     /// File for the progress of the import; removed at the end
     #[arg(long, value_name = "FILE", default_value = "whered-import.state")]
-    pub(crate) state: PathBuf,
+    pub(crate) state_file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -60,14 +65,15 @@ pub(crate) struct ImportPointsArguments {
     /// The collection to add to
     #[arg(long, value_name = "NAME")]
     pub(crate) key: String,
-    /// The server: redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE] or unix:///PATH
-    #[arg(long, value_name = "URL", default_value = TARGET)]
-    pub(crate) to: String,
+    #[command(flatten)]
+    pub(crate) server: RespServer,
     /// Format of the file; without it, detected from its name or first bytes
-    #[arg(long, value_enum)]
-    pub(crate) format: Option<PointsFormat>,
-    /// Column (name, or number from 1) or field (such as location.lon) with the longitude; without
-    /// it, a common name of such columns
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) input_format: Option<PointsFormat>,
+    /// Column (name or number) or field with the longitude; without it, a common name of such
+    /// columns
+    ///
+    /// Columns are numbered from 1; a field is a path such as location.lon.
     #[arg(long, value_name = "NAME")]
     pub(crate) longitude: Option<String>,
     /// The column or member with the latitude
@@ -79,8 +85,9 @@ pub(crate) struct ImportPointsArguments {
     /// Delimiter of a table: one character, or tab; without it, as the first line says
     #[arg(long, value_name = "CHARACTER", value_parser = parse_delimiter)]
     pub(crate) delimiter: Option<u8>,
-    /// The column or member with the point's name; for GeoJSON a property, for OpenStreetMap a tag;
-    /// without it the id, or a common name of such columns whose values differ
+    /// Column or field with the point's name; for GeoJSON a property, for OpenStreetMap a tag
+    ///
+    /// Without it the id, or a common name of such columns whose values differ.
     #[arg(long, value_name = "NAME")]
     pub(crate) member: Option<String>,
     /// OpenStreetMap: only nodes with this tag, such as amenity=cafe or amenity; repeatable: any of
@@ -90,6 +97,9 @@ pub(crate) struct ImportPointsArguments {
     /// Stop at the first bad record
     #[arg(long)]
     pub(crate) strict: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// The format of a file of points.

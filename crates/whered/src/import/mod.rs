@@ -5,15 +5,26 @@
 pub(crate) mod flags;
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{self, Write};
+#[cfg(feature = "export")]
+use std::path::Path;
+use std::sync::Arc;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 use whered_connect::copy::{self, CopyOptions, CopySummary, KeyReport};
 use whered_connect::points::{self, LoadOptions, LoadSummary, MemberChoice};
 use whered_connect::{Progress, Server};
 
 use crate::cli::{ImportPointsArguments, ImportRedisArguments};
-use crate::outcome::{Failure, Outcome, complain};
+#[cfg(feature = "export")]
+use crate::enrich::parquet::spool;
+#[cfg(feature = "export")]
+use crate::import::flags::PointsFormat;
+use crate::outcome::{Failure, Outcome, complain, say};
+use crate::server;
+use crate::terminal;
 
 /// Keys that the table names even if all is well with them.
 const KEYS_SHOWN: usize = 20;
@@ -25,7 +36,7 @@ struct Bar(ProgressBar);
 
 impl Bar {
     fn new(template: &'static str) -> Bar {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let bar = ProgressBar::with_draw_target(None, terminal::bars());
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
@@ -51,22 +62,46 @@ impl Drop for Bar {
 
 /// `whered import redis URL`: found if everything that was to be copied is in the target whole.
 pub(crate) fn redis(arguments: &ImportRedisArguments) -> Result<Outcome, Failure> {
-    let mut source = Server::open(&arguments.source).map_err(Failure::new)?;
-    let mut target = Server::open(&arguments.to).map_err(Failure::new)?;
+    // The target's password is not for the source.
+    let file = arguments.source_password_file.as_deref();
+    let source = server::address(&arguments.source, file, &["REDISCLI_AUTH"])?;
+    let source = source.with_tls(arguments.server.tls.read()?);
+    let mut source = Server::connect(&source).map_err(Failure::new)?;
+    let mut target = arguments.server.open_by(&["WHERED_PASSWORD"])?;
     let options = CopyOptions {
         pattern: arguments.pattern.clone(),
         databases: arguments.db.clone(),
         all_sorted_sets: arguments.all_zsets,
         replace: arguments.replace,
-        state_path: arguments.state.clone(),
+        state_path: arguments.state_file.clone(),
         resume: arguments.resume,
     };
-    let bar = Bar::new("{bar:30} {pos} of {len} members, {msg} keys, {per_sec}, {eta} left");
+    let bar = Bar::new("{wide_bar} {pos} of {len} members, {msg} keys, {per_sec}, {eta} left");
     let copied = copy::copy(&mut source, &mut target, &options, &mut |progress| bar.show(progress));
     drop(bar);
     let copied = copied.map_err(Failure::new)?;
-    write!(io::stdout(), "{}{}", table(&copied.keys), others(&copied))?;
+    if arguments.json {
+        say(true, &object_of(&copied), "")?;
+    } else {
+        write!(io::stdout(), "{}{}", table(&copied.keys), others(&copied))?;
+    }
     Ok(if copied.is_whole() { Outcome::Found } else { Outcome::NotFound })
+}
+
+/// What was copied, as JSON.
+fn object_of(copied: &CopySummary) -> Value {
+    let keys = copied.keys.iter().map(|report| {
+        json!({
+            "database": report.database,
+            "collection": report.key.escape_ascii().to_string(),
+            "source_count": report.source_count,
+            "target_count": report.target_count,
+            "copied": report.outcome == copy::Outcome::Copied && !report.is_mismatch(),
+            "message": remark(report),
+        })
+    });
+    let keys: Vec<Value> = keys.collect();
+    json!({ "collections": keys, "other_keys": copied.others })
 }
 
 /// The line about keys of other types.
@@ -143,10 +178,10 @@ fn remark(report: &KeyReport) -> String {
 
 /// `whered import points FILE`: found if no record was bad.
 pub(crate) fn points(arguments: &ImportPointsArguments) -> Result<Outcome, Failure> {
-    let mut server = Server::open(&arguments.to).map_err(Failure::new)?;
+    let mut server = arguments.server.open()?;
     let options = LoadOptions {
         path: arguments.file.clone(),
-        format: arguments.format.map(Into::into),
+        format: arguments.input_format.map(Into::into),
         key: arguments.key.clone().into_bytes(),
         longitude: arguments.longitude.clone(),
         latitude: arguments.latitude.clone(),
@@ -155,8 +190,9 @@ pub(crate) fn points(arguments: &ImportPointsArguments) -> Result<Outcome, Failu
         member: arguments.member.clone(),
         tags: arguments.tag.clone(),
         strict: arguments.strict,
+        spooled: spooled(arguments)?,
     };
-    let bar = Bar::new("{bar:30} {bytes} of {total_bytes}, {msg} records, {eta} left");
+    let bar = Bar::new("{wide_bar} {bytes} of {total_bytes}, {msg} records, {eta} left");
     let mut told = 0;
     let mut on_bad = |line: &str| {
         told += 1;
@@ -176,16 +212,44 @@ pub(crate) fn points(arguments: &ImportPointsArguments) -> Result<Outcome, Failu
         0 => String::new(),
         count => format!(", {count} left out"),
     };
-    writeln!(
-        io::stdout(),
+    let object = json!({
+        "collection": arguments.key,
+        "points": loaded.written,
+        "new": loaded.added,
+        "bad": loaded.bad,
+        "left_out": loaded.left_out,
+        "member": loaded.member,
+        "repeated_members": loaded.repeated_members,
+        "replaced": loaded.replaced,
+    });
+    let text = format!(
         "{}: {} points, {} of them new, {} bad{left_out}",
         arguments.key.escape_debug(),
         loaded.written,
         loaded.added,
         loaded.bad
-    )?;
-    write!(io::stdout(), "{}", repeats(&loaded))?;
+    );
+    say(arguments.json, &object, &text)?;
+    if !arguments.json {
+        write!(io::stdout(), "{}", repeats(&loaded))?;
+    }
     Ok(if loaded.bad == 0 { Outcome::Found } else { Outcome::NotFound })
+}
+
+/// Standard input as a file, if it is Parquet.
+#[cfg(feature = "export")]
+fn spooled(arguments: &ImportPointsArguments) -> Result<Option<Arc<File>>, Failure> {
+    let is_parquet = arguments.file == Path::new("-")
+        && match arguments.input_format {
+            Some(format) => format == PointsFormat::Parquet,
+            None => spool::is_parquet_on_standard_input(),
+        };
+    Ok(if is_parquet { Some(Arc::new(spool::standard_input()?)) } else { None })
+}
+
+#[cfg(not(feature = "export"))]
+fn spooled(_: &ImportPointsArguments) -> Result<Option<Arc<File>>, Failure> {
+    Ok(None)
 }
 
 /// What is to be said of the members: those that came more than once, and what named them.

@@ -5,8 +5,9 @@
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use serde_json::{Value, json};
 use whered_engine::FilePlaces;
-use whered_rules::check::{Effort, check};
+use whered_rules::check::{Effort, Finding, check};
 
 use super::load::{self, Options};
 use crate::cli::RulesCheckArguments;
@@ -18,7 +19,7 @@ pub(crate) fn run(arguments: &RulesCheckArguments) -> Result<Outcome, Failure> {
     let places = load::places(&arguments.db)?;
     let (mut found, mut failed) = (false, false);
     for path in &arguments.files {
-        match one(path, Options::from(&arguments.read), &places, &mut out)? {
+        match one(path, arguments, &places, &mut out)? {
             Outcome::Found => {}
             Outcome::NotFound => found = true,
             Outcome::Failed => failed = true,
@@ -35,11 +36,11 @@ pub(crate) fn run(arguments: &RulesCheckArguments) -> Result<Outcome, Failure> {
 /// A file that cannot be read does not keep the next one from being checked.
 fn one(
     path: &Path,
-    options: Options<'_>,
+    arguments: &RulesCheckArguments,
     places: &FilePlaces,
     out: &mut impl Write,
 ) -> Result<Outcome, Failure> {
-    let (ruleset, doubt) = match load::ruleset_and_doubt(path, options) {
+    let (ruleset, doubt) = match load::ruleset_and_doubt(path, Options::from(&arguments.read)) {
         Ok(read) => read,
         Err(wrong) => return told(wrong),
     };
@@ -51,11 +52,20 @@ fn one(
         Ok(report) => report,
         Err(error) => return told(error.into()),
     };
-    if let Some(doubt) = &doubt {
+    if let (Some(doubt), false) = (&doubt, arguments.json) {
         writeln!(out, "{doubt}")?;
     }
-    for finding in &report.findings {
+    for finding in report.findings.iter().filter(|_| !arguments.json) {
         writeln!(out, "{finding}")?;
+    }
+    if arguments.json {
+        let finding = |finding: &Finding| json!({ "origin": finding.origin.to_string(), "line": finding.origin.line, "message": finding.message });
+        let findings: Vec<Value> = report.findings.iter().map(finding).collect();
+        let doubt = doubt.as_ref().map(ToString::to_string);
+        let (file, undecided) = (load::shown(path), report.undecided);
+        let object =
+            json!({ "file": file, "doubt": doubt, "findings": findings, "undecided": undecided });
+        writeln!(out, "{object}")?;
     }
     if report.undecided > 0 {
         let (name, count) = (load::shown(path), report.undecided);

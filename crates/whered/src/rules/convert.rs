@@ -1,30 +1,29 @@
-//! `whered rules convert`: rules in another format, on standard output.
+//! `whered rules convert`: rules in another format.
 //!
 //! Not for: the formats (`whered-rules`). What a format cannot express is an error that names the
 //! line; then nothing is written.
-
-use std::io::{self, Write};
 
 use whered_rules::{Family, Ruleset};
 
 use super::load::{self, Options};
 use crate::cli::RulesConvertArguments;
+use crate::enrich::output::write_whole;
 use crate::outcome::{Failure, Outcome, complain};
 
 /// Reads, then writes all or nothing.
 pub(crate) fn run(arguments: &RulesConvertArguments) -> Result<Outcome, Failure> {
-    let has_one_family = arguments.to.has_one_family();
+    let has_one_family = arguments.format.has_one_family();
     if arguments.family.is_some() && !has_one_family {
-        return Err(Failure::new("--family is for --to iptables and --to ipset"));
+        return Err(Failure::new("--family is for --format iptables and --format ipset"));
     }
     let ruleset = match load::ruleset(&arguments.file, Options::from(&arguments.read)) {
         Ok(ruleset) => ruleset,
         Err(wrong) => return wrong.tell(),
     };
     let family = if has_one_family { family_of(&ruleset, arguments)? } else { Family::Ipv4 };
-    match arguments.to.write(&ruleset, family) {
+    match arguments.format.write(&ruleset, family) {
         Ok(written) => {
-            io::stdout().write_all(written.as_bytes())?;
+            write_whole(arguments.output.as_deref(), written.as_bytes())?;
             Ok(Outcome::Found)
         }
         Err(error) => load::Wrong::from(error).tell(),

@@ -4,9 +4,10 @@
 
 use std::io::{self, BufWriter, Write};
 
-use whered_rules::naive::{RuleAnswer, walk};
+use serde_json::{Value, json};
+use whered_rules::naive::{self, RuleAnswer, walk};
 use whered_rules::unknown::Fields;
-use whered_rules::{Packet, text};
+use whered_rules::{Packet, RuleId, text};
 
 use super::load::{self, FileSets, Options};
 use super::place::Places;
@@ -19,7 +20,8 @@ pub(crate) fn run(arguments: &RulesExplainArguments) -> Result<Outcome, Failure>
     let packet = Packet { details: &arguments.with, ..packet };
     if packet.source.is_ipv4() != packet.destination.is_ipv4() {
         let found = packet.destination;
-        let message = format!("found --dst {found}: allowed is an address of the source's family");
+        let message =
+            format!("found --destination {found}: allowed is an address of the source's family");
         return Err(Failure::Message(message));
     }
     let ruleset = match load::ruleset(&arguments.file, Options::from(&arguments.read)) {
@@ -37,6 +39,12 @@ pub(crate) fn run(arguments: &RulesExplainArguments) -> Result<Outcome, Failure>
         walk(&ruleset, &packet, &FileSets(&file_places), &mut |id, how| asked.push((id, how)));
     let mut out = BufWriter::new(io::stdout().lock());
     let rule_text = |id| text::rule_text(&ruleset, ruleset.rule(id));
+    if arguments.json {
+        let object = object_of(&places, &packet, &outcome, &asked);
+        writeln!(out, "{object}")?;
+        out.flush()?;
+        return Ok(Outcome::Found);
+    }
     write!(out, "{}", places.verdict_text(&packet, Fields::NONE, &outcome))?;
     let decided_by = outcome.rule.filter(|_| outcome.possible.is_empty());
     match decided_by {
@@ -61,19 +69,59 @@ pub(crate) fn run(arguments: &RulesExplainArguments) -> Result<Outcome, Failure>
     Ok(Outcome::Found)
 }
 
+/// The verdict and all that was asked before, as JSON.
+fn object_of(
+    places: &Places<'_>,
+    packet: &Packet<'_>,
+    outcome: &naive::Outcome,
+    asked: &[(RuleId, RuleAnswer)],
+) -> Value {
+    let ruleset = places.ruleset;
+    let entry = |id| {
+        let rule = ruleset.rule(id);
+        json!({ "origin": places.rule(id).to_string(), "text": text::rule_text(ruleset, rule) })
+    };
+    let entries = asked.iter().map(|&(id, how)| {
+        let condition =
+            |number: usize| text::condition_text(&ruleset.rule(id).conditions[number]).to_string();
+        let (outcome, condition) = match how {
+            RuleAnswer::Unmet(number) => ("unmet", Some(condition(number))),
+            RuleAnswer::Open(number) => ("unknown", Some(condition(number))),
+            RuleAnswer::Met => ("met", None),
+        };
+        let mut entry = entry(id);
+        entry["outcome"] = outcome.into();
+        entry["condition"] = condition.into();
+        entry
+    });
+    let entries: Vec<Value> = entries.collect();
+    let rule = outcome.rule.filter(|_| outcome.possible.is_empty()).map(entry);
+    json!({
+        "source": packet.source.to_string(),
+        "destination": packet.destination.to_string(),
+        "protocol": packet.protocol,
+        "source_port": packet.source_port,
+        "destination_port": packet.destination_port,
+        "verdict": outcome.verdict.to_string(),
+        "rule": rule,
+        "text": places.verdict_text(packet, Fields::NONE, outcome),
+        "rules": entries,
+    })
+}
+
 fn packet_of(arguments: &RulesExplainArguments) -> Packet<'_> {
     Packet {
-        source: arguments.src,
-        destination: arguments.dst,
-        protocol: arguments.proto,
-        source_port: arguments.sport,
-        destination_port: arguments.dport,
+        source: arguments.source,
+        destination: arguments.destination,
+        protocol: arguments.protocol,
+        source_port: arguments.source_port,
+        destination_port: arguments.destination_port,
         icmp_type: arguments.icmp.0,
         icmp_code: arguments.icmp.1,
         tcp_flags: arguments.flags,
         state: arguments.state,
-        input: &arguments.input,
-        output: &arguments.output,
+        input: &arguments.input_interface,
+        output: &arguments.output_interface,
         dscp: arguments.dscp,
         mark: arguments.mark,
         details: &[],

@@ -31,14 +31,15 @@ pub(crate) enum RulesCommand {
 #[derive(Args)]
 pub(crate) struct ReadArguments {
     /// Format of the rules; without it, detected from the first line
-    #[arg(long, value_parser = format_parser(Format::readable()), visible_alias = "from")]
-    pub(crate) format: Option<Format>,
+    #[arg(long, value_name = "FORMAT", value_parser = format_parser(Format::readable()))]
+    pub(crate) input_format: Option<Format>,
     /// Chain that packets enter, and all that is read of iptables and nft; without it, the file's
     /// own, input, or the first one
     #[arg(long, value_name = "NAME")]
     pub(crate) chain: Option<String>,
-    /// Table to read, also with its family (ip6 filter); without it, filter for iptables, and for
-    /// nft the only one, or the only one that filters
+    /// Table to read, such as filter or 'ip6 filter'; without it, the one that filters
+    ///
+    /// That is filter for iptables, and for nft the only table, or the only one that filters.
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
     /// Ignore the rules of other iptables tables, although they may change packets
@@ -57,6 +58,9 @@ pub(crate) struct RulesCheckArguments {
     pub(crate) db: Vec<String>,
     #[command(flatten)]
     pub(crate) read: ReadArguments,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -73,6 +77,9 @@ pub(crate) struct RulesTestArguments {
     pub(crate) db: Vec<String>,
     #[command(flatten)]
     pub(crate) read: ReadArguments,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -88,28 +95,28 @@ pub(crate) struct RulesExplainArguments {
     pub(crate) read: ReadArguments,
     /// Source address
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
-    pub(crate) src: IpAddr,
+    pub(crate) source: IpAddr,
     /// Destination address
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
-    pub(crate) dst: IpAddr,
+    pub(crate) destination: IpAddr,
     /// Protocol, by name or number
     #[arg(long, value_name = "PROTOCOL", value_parser = parse_protocol)]
-    pub(crate) proto: u8,
+    pub(crate) protocol: u8,
     /// Source port
     #[arg(long, value_name = "PORT", default_value_t = 0)]
-    pub(crate) sport: u16,
+    pub(crate) source_port: u16,
     /// Destination port
     #[arg(long, value_name = "PORT", default_value_t = 0)]
-    pub(crate) dport: u16,
+    pub(crate) destination_port: u16,
     /// Connection state: invalid, new, established, related or untracked
     #[arg(long, value_name = "STATE", default_value = "untracked", value_parser = parse_state)]
     pub(crate) state: State,
     /// Input interface
-    #[arg(long = "in", value_name = "NAME", default_value = "")]
-    pub(crate) input: String,
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) input_interface: String,
     /// Output interface
-    #[arg(long = "out", value_name = "NAME", default_value = "")]
-    pub(crate) output: String,
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub(crate) output_interface: String,
     /// DSCP, by class or number
     #[arg(long, value_name = "DSCP", default_value = "0", value_parser = parse_dscp)]
     pub(crate) dscp: u8,
@@ -122,10 +129,12 @@ pub(crate) struct RulesExplainArguments {
     /// Set TCP flags, separated by commas
     #[arg(long, value_name = "FLAG,FLAG", default_value = "", value_parser = parse_flags)]
     pub(crate) flags: u8,
-    /// Another property of the packet, such as ttl=64, length=84, source-mac=00:16:3e:00:00:01 or
-    /// destination-type=local; repeatable
+    /// Another property of the packet, such as ttl=64 or destination-type=local; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_detail)]
     pub(crate) with: Vec<(Detail, u64)>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]
@@ -135,10 +144,15 @@ pub(crate) struct RulesConvertArguments {
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) read: ReadArguments,
-    /// Target format: whered's own, input for `iptables-restore` or `ip6tables-restore` with its
-    /// sets for `ipset restore`, or input for `nft -f`
+    /// Output format
+    ///
+    /// own is whered's, iptables is input for `iptables-restore` or `ip6tables-restore`, ipset has
+    /// the sets for `ipset restore`, nft is input for `nft -f`.
     #[arg(long, value_parser = format_parser(Format::writable()))]
-    pub(crate) to: Format,
+    pub(crate) format: Format,
+    /// Output file; without it, standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
     /// Address family of iptables and ipset output; without it, the file's own
     #[arg(long, value_enum)]
     pub(crate) family: Option<FamilyChoice>,
@@ -149,9 +163,12 @@ pub(crate) struct MatchArguments {
     /// The rules
     #[arg(long, value_name = "FILE")]
     pub(crate) rules: PathBuf,
-    /// Capture (pcap, pcapng), Zeek conn.log, CSV with a header, lines of SRC DST PROTO [SPORT
-    /// DPORT] (ICMP: [TYPE/CODE]), or a log as of `whered enrich`, plain or compressed with gzip,
-    /// zstd, xz, bzip2 or LZ4; without it or with -, standard input
+    /// Packets: a capture, a log, CSV, or lines of SRC DST PROTO [SPORT DPORT]; without it,
+    /// standard input
+    ///
+    /// A capture is pcap, pcapng or a conn.log of Zeek. CSV has a header. Lines of ICMP end with
+    /// [TYPE/CODE]. A log is one that `whered enrich` reads. Files may be compressed with gzip,
+    /// zstd, xz, bzip2 or LZ4.
     #[arg(value_name = "FILE")]
     pub(crate) packets: Option<PathBuf>,
     /// Database file for countries and other places in rules (.mmdb or legacy GeoIP .dat);
@@ -165,15 +182,16 @@ pub(crate) struct MatchArguments {
     /// own, input, or the first one
     #[arg(long, value_name = "NAME")]
     pub(crate) chain: Option<String>,
-    /// Table to read, also with its family (ip6 filter); without it, filter for iptables, and for
-    /// nft the only one, or the only one that filters
+    /// Table to read, such as filter or 'ip6 filter'; without it, the one that filters
+    ///
+    /// That is filter for iptables, and for nft the only table, or the only one that filters.
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Option<String>,
     /// Ignore the rules of other iptables tables, although they may change packets
     #[arg(long)]
     pub(crate) skip_tables: bool,
     /// Format of a log; without it, detected from the first lines
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) input_format: Option<InputFormat>,
     /// Format string of nginx ($remote_addr ...) or Apache (%h ...) that the log was written with
     #[arg(long, value_name = "FORMAT", conflicts_with = "input_format")]
@@ -204,6 +222,9 @@ pub(crate) struct MatchArguments {
     /// Output format
     #[arg(long, value_enum, default_value_t = MatchFormat::Text)]
     pub(crate) format: MatchFormat,
+    /// Print JSON: --format json
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
     /// Print only packet and byte counts per rule
     #[arg(long)]
     pub(crate) summary: bool,

@@ -32,7 +32,7 @@ pub(super) struct Options<'a> {
 impl<'a> From<&'a ReadArguments> for Options<'a> {
     fn from(arguments: &'a ReadArguments) -> Options<'a> {
         Options {
-            format: arguments.format,
+            format: arguments.input_format,
             chain: arguments.chain.as_deref(),
             table: arguments.table.as_deref(),
             skip_tables: arguments.skip_tables,

@@ -36,6 +36,7 @@ use super::report::{Counts, Report};
 use crate::cli::MatchArguments;
 use crate::enrich::progress::Progress;
 use crate::outcome::{Failure, Outcome, complain};
+use crate::rules::flags::MatchFormat;
 
 /// How long a good form of the rules may be looked for.
 const PLAN_TIME: Duration = Duration::from_millis(500);
@@ -212,7 +213,8 @@ fn sweep(
     let ruleset = evaluator.ruleset;
     let places = Places::new(ruleset);
     let counts = arguments.summary.then(|| Counts::new(ruleset.rules().len()));
-    let mut report = Report { places: &places, format: arguments.format, counts };
+    let format = if arguments.json { MatchFormat::Json } else { arguments.format };
+    let mut report = Report { places: &places, format, counts };
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     // Lines on the same terminal would tear the bar.
     let has_bar = arguments.summary || !io::stdout().is_terminal();

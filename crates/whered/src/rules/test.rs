@@ -4,6 +4,7 @@
 
 use std::io::{self, BufWriter, Write};
 
+use serde_json::json;
 use whered_rules::cases::{self, Answer, Case};
 use whered_rules::naive::{Sets, is_met};
 use whered_rules::unknown::Fields;
@@ -38,10 +39,21 @@ pub(crate) fn run(arguments: &RulesTestArguments) -> Result<Outcome, Failure> {
         if let Some(difference) = &answer.difference {
             failed += 1;
             let why = why(&places, case, &answer, &FileSets(&file_places));
-            writeln!(out, "{name}:{}: {difference}; {why}", answer.line)?;
+            if arguments.json {
+                let object = json!({
+                    "file": name, "line": answer.line, "difference": difference.to_string(), "reason": why,
+                });
+                writeln!(out, "{object}")?;
+            } else {
+                writeln!(out, "{name}:{}: {difference}; {why}", answer.line)?;
+            }
         }
     }
-    writeln!(out, "{name}: {} cases, {failed} not as expected", cases.len())?;
+    if arguments.json {
+        writeln!(out, "{}", json!({ "file": name, "cases": cases.len(), "failed": failed }))?;
+    } else {
+        writeln!(out, "{name}: {} cases, {failed} not as expected", cases.len())?;
+    }
     out.flush()?;
     Ok(if failed == 0 { Outcome::Found } else { Outcome::NotFound })
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
+use serde_json::json;
 use whered_dns::{Dnssec, Name, Zone, ZoneError};
 
 use super::flags::ZoneCheckArguments;
@@ -20,14 +21,31 @@ pub(crate) fn run(arguments: &ZoneCheckArguments) -> Result<Outcome, Failure> {
     for path in &arguments.files {
         match one(path, arguments.origin.as_deref(), arguments.unsigned.into()) {
             Ok((zone, faults)) => {
-                for remark in zone.warnings().iter().chain(&faults) {
-                    writeln!(out, "{}", placed(path, remark))?;
-                }
                 odd |= !zone.warnings().is_empty() || !faults.is_empty();
                 let (origin, serial) = (zone.origin(), zone.serial());
                 let (records, names) = (zone.record_count(), zone.name_count());
                 let (ends, has_ended) = signatures_end(&zone);
                 odd |= has_ended;
+                let remarks = zone.warnings().iter().chain(&faults);
+                let remarks = remarks.map(|remark| placed(path, remark));
+                let remarks: Vec<String> = remarks.collect();
+                if arguments.json {
+                    let object = json!({
+                        "file": shown(path),
+                        "zone": origin.to_string(),
+                        "serial": serial,
+                        "records": records,
+                        "names": names,
+                        "dnssec_records_left_out": zone.left_out_count(),
+                        "signatures_ended": has_ended,
+                        "remarks": remarks,
+                    });
+                    writeln!(out, "{object}")?;
+                    continue;
+                }
+                for remark in remarks {
+                    writeln!(out, "{remark}")?;
+                }
                 let left_out = match zone.left_out_count() {
                     0 => String::new(),
                     count => format!(", {count} DNSSEC records left out"),

@@ -30,6 +30,9 @@ pub(crate) struct ZoneCheckArguments {
     /// How to treat a signed zone, like `unsigned` of [[zone]]
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = UnsignedChoice::Serve)]
     pub(crate) unsigned: UnsignedChoice,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -55,9 +58,12 @@ impl From<UnsignedChoice> for Dnssec {
 #[derive(Args)]
 pub(crate) struct ConvertGdnsdArguments {
     /// gdnsd's folder, such as /etc/gdnsd, or its configuration file
-    #[arg(value_name = "CONFIG")]
-    pub(crate) config: PathBuf,
-    /// Target directory for whered.toml and zones/; existing files are not replaced
-    #[arg(value_name = "DIR")]
-    pub(crate) out: PathBuf,
+    #[arg(required = true, num_args = 1..=2, value_name = "CONFIG")]
+    pub(crate) paths: Vec<PathBuf>,
+    /// Directory for whered.toml and zones/; existing files are not replaced
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }

@@ -128,6 +128,36 @@ impl Drop for Served {
     }
 }
 
+/// Waits until a server that tells nobody of itself listens.
+pub(crate) fn wait_until_it_listens(child: &Child) {
+    let begun = Instant::now();
+    let path = format!("/proc/{}/net/tcp", child.id());
+    let inodes = || sockets_of(child.id());
+    let listens = || {
+        let table = fs::read_to_string(&path).unwrap_or_default();
+        let own = inodes();
+        table.lines().any(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.get(3) == Some(&"0A")
+                && words.get(9).is_some_and(|it| own.iter().any(|own| own == it))
+        })
+    };
+    while !listens() {
+        assert!(begun.elapsed() < WAIT, "process {} does not listen", child.id());
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The inodes of the sockets of a process.
+fn sockets_of(pid: u32) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let links = entries.filter_map(|entry| fs::read_link(entry.path()).ok());
+    let inodes = links.filter_map(|link| {
+        Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+    });
+    inodes.collect()
+}
+
 /// Sends a signal to a process.
 pub(crate) fn signal(pid: u32, name: &str) {
     let killed = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();

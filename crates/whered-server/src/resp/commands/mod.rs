@@ -55,6 +55,7 @@ mod pubsub;
 mod registry;
 mod rules;
 mod scripting;
+mod server;
 mod slowlog;
 mod sorted_set;
 mod sorted_set_range;
@@ -99,6 +100,7 @@ static FAMILIES: &[&[Command]] = &[
     slowlog::COMMANDS,
     latency::COMMANDS,
     persistence::COMMANDS,
+    server::COMMANDS,
     rules::COMMANDS,
     keys::COMMANDS,
     transfer::COMMANDS,

@@ -15,7 +15,7 @@ mod address;
 mod fields;
 mod rows;
 mod sink;
-mod spool;
+pub(crate) mod spool;
 mod text;
 
 use std::io::Read;
@@ -160,7 +160,7 @@ fn form_and_packing(arguments: &EnrichArguments) -> Result<(EnrichFormat, Packin
         None => (Packing::Plain, PathBuf::new()),
     };
     let usual = if target.is_some() { EnrichFormat::Parquet } else { EnrichFormat::Ndjson };
-    let form = arguments.output_format.or_else(|| super::format_of_name(&name)).unwrap_or(usual);
+    let form = arguments.format.or_else(|| super::format_of_name(&name)).unwrap_or(usual);
     refuse_packed(form, packing, arguments)?;
     Ok((form, packing))
 }

@@ -24,8 +24,10 @@ mod vscf;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+
+use serde_json::json;
 
 use self::maps::Map;
 use self::master::{Master, Owner};
@@ -33,7 +35,8 @@ use self::resources::{PoolBuilder, Resources, SiteBuilder};
 use self::text::{quoted, quoted_list};
 use self::vscf::{Fault, Value};
 use super::flags::ConvertGdnsdArguments;
-use crate::outcome::{Failure, Outcome, complain};
+use crate::old_spellings::output_of;
+use crate::outcome::{Failure, Outcome, complain, say};
 
 const TTL_SECONDS: u64 = 86_400;
 
@@ -76,10 +79,12 @@ struct Conversion {
 
 /// Converts; mistakes and notes go to standard error.
 pub(crate) fn run(arguments: &ConvertGdnsdArguments) -> Result<Outcome, Failure> {
-    let config = match arguments.config.is_dir() {
-        true => arguments.config.join("config"),
-        false => arguments.config.clone(),
+    let mut paths = arguments.paths.clone();
+    let directory = output_of("zone convert-gdnsd", arguments.output.as_ref(), &mut paths)?;
+    let [config] = &paths[..] else {
+        return Err(Failure::new(format!("{} configurations; allowed: one", paths.len())));
     };
+    let config = if config.is_dir() { config.join("config") } else { config.clone() };
     let converted = match convert(&config) {
         Ok(converted) => converted,
         Err(faults) => {
@@ -90,7 +95,7 @@ pub(crate) fn run(arguments: &ConvertGdnsdArguments) -> Result<Outcome, Failure>
         }
     };
     converted.notes.iter().for_each(|note| complain(&format!("note: {note}")));
-    let zones = arguments.out.join("zones");
+    let zones = directory.join("zones");
     fs::create_dir_all(&zones).map_err(|error| Failure::file(&zones, error))?;
     let write = |path: PathBuf, text: &str| {
         let mut file = fs::File::create_new(&path).map_err(|error| Failure::file(&path, error))?;
@@ -99,15 +104,12 @@ pub(crate) fn run(arguments: &ConvertGdnsdArguments) -> Result<Outcome, Failure>
     for zone in &converted.zones {
         write(zones.join(file_name(&zone.name)), &zone.text)?;
     }
-    let toml = arguments.out.join("whered.toml");
+    let toml = directory.join("whered.toml");
     write(toml.clone(), &converted.toml)?;
-    writeln!(
-        io::stdout(),
-        "{}: {} zones, {} notes",
-        toml.display(),
-        converted.zones.len(),
-        converted.notes.len()
-    )?;
+    let (file, zones) = (toml.display().to_string(), converted.zones.len());
+    let notes: Vec<String> = converted.notes.iter().map(ToString::to_string).collect();
+    let object = json!({ "file": file, "zones": zones, "notes": notes });
+    say(arguments.json, &object, &format!("{file}: {zones} zones, {} notes", notes.len()))?;
     Ok(Outcome::Found)
 }
 
