@@ -16,7 +16,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::challenges::Challenges;
-use crate::code::{Rcode, RecordType};
+use crate::code::{ExtendedError, Rcode, RecordType};
 use crate::cookie::CookieSecrets;
 use crate::lower::LowerName;
 use crate::reply::{Options, Reply};
@@ -157,6 +157,9 @@ pub struct Context<'a> {
     pub chooser: Option<&'a dyn Chooser>,
     /// Tokens at names of ACME challenges.
     pub challenges: Option<&'a Challenges>,
+    /// For how long an idle connection is kept, in tenths of a second (RFC 7828): told in streams to
+    /// who asks.
+    pub keepalive: Option<u16>,
 }
 
 impl Context<'_> {
@@ -174,6 +177,7 @@ impl Context<'_> {
             synthesise: None,
             chooser: None,
             challenges: None,
+            keepalive: None,
         }
     }
 }
@@ -273,7 +277,12 @@ pub(crate) fn answer_request(
     let writer = Reply::begin(room, request, options, size_max(request.edns_size(), context));
     let mut resolver = Resolver::new(zones, request, context, choose, writer);
     let rcode = match (request.fault, &request.question) {
-        (Some(rcode), _) => rcode,
+        (Some(rcode), _) => {
+            if rcode == Rcode::NOTIMP {
+                resolver.reply.explain(ExtendedError::NotSupported);
+            }
+            rcode
+        }
         (None, Some(question)) => resolver.resolve(question, name, target),
         (None, None) => Rcode::FORMERR,
     };
@@ -289,7 +298,8 @@ pub(crate) fn answer_request(
 /// The options of the reply's OPT, and whether the client sent a good cookie.
 #[inline]
 fn options<'a>(request: &Request<'_>, context: &Context<'a>) -> (Options<'a>, bool) {
-    let mut options = Options { server_id: context.server_id, cookie: None };
+    let keepalive = context.keepalive.filter(|_| context.transport == Transport::Tcp);
+    let mut options = Options { server_id: context.server_id, cookie: None, keepalive };
     let cookie = request.edns.as_ref().and_then(|edns| edns.cookie);
     let (Some(secrets), Some(cookie)) = (context.cookies, cookie) else {
         return (options, false);

@@ -129,3 +129,16 @@ impl fmt::Display for Rcode {
         }
     }
 }
+
+/// Why a query got no better answer (RFC 8914), for clients with EDNS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExtendedError {
+    /// This client may not ask this.
+    Prohibited = 18,
+    /// The name is of no zone of this server.
+    NotAuthoritative = 20,
+    /// This server does not do such things.
+    NotSupported = 21,
+    /// The data that answer cannot be read.
+    InvalidData = 24,
+}

@@ -15,9 +15,9 @@
 //! only elsewhere its pointers are written, one by one. No allocation.
 #![deny(clippy::indexing_slicing)]
 
-use crate::code::{Rcode, RecordType};
+use crate::code::{ExtendedError, Rcode, RecordType};
 use crate::cookie::OPTION_SIZE as COOKIE_SIZE;
-use crate::request::{HEADER_SIZE, Request};
+use crate::request::{HEADER_SIZE, OPTION_KEEPALIVE, Request};
 use crate::zone::Rrset;
 use crate::zone::layout::{RECORD_HEAD_SIZE, TTL_AT};
 
@@ -28,6 +28,9 @@ const POINTER_OFFSET_MAX: usize = 0x3fff;
 const OWN_POINTER_MAX: usize = POINTER_OFFSET_MAX / 8;
 pub(crate) const OPT_SIZE: usize = 11;
 const SERVER_ID_SIZE_MAX: usize = 128;
+const OPTION_EXTENDED_ERROR: u16 = 15;
+/// An option with a value of two bytes.
+const SHORT_OPTION_SIZE: usize = 6;
 /// The size of UDP queries that this server is ready to take.
 const SERVER_UDP_SIZE: u16 = 1232;
 
@@ -64,6 +67,8 @@ pub(crate) enum Owner<'a> {
 pub(crate) struct Options<'a> {
     pub(crate) server_id: &'a [u8],
     pub(crate) cookie: Option<[u8; COOKIE_SIZE]>,
+    /// For how long an idle connection is kept, in tenths of a second.
+    pub(crate) keepalive: Option<u16>,
 }
 
 /// A reply that is being written.
@@ -75,6 +80,7 @@ pub(crate) struct Reply<'r, 'q> {
     size_max: usize,
     counts: [u16; 3],
     truncated: bool,
+    extended_error: Option<ExtendedError>,
 }
 
 impl<'r, 'q> Reply<'r, 'q> {
@@ -87,9 +93,12 @@ impl<'r, 'q> Reply<'r, 'q> {
         size_max: usize,
     ) -> Reply<'r, 'q> {
         let fits = (1..=SERVER_ID_SIZE_MAX).contains(&options.server_id.len());
-        if !fits || !request.edns.as_ref().is_some_and(|edns| edns.wants_server_id) {
+        let edns = request.edns.as_ref();
+        if !fits || !edns.is_some_and(|edns| edns.wants_server_id) {
             options.server_id = &[];
         }
+        options.keepalive =
+            options.keepalive.filter(|_| edns.is_some_and(|edns| edns.wants_keepalive));
         let size_max = size_max.min(room.len());
         let mut reply = Reply {
             room,
@@ -99,6 +108,7 @@ impl<'r, 'q> Reply<'r, 'q> {
             size_max,
             counts: [0; 3],
             truncated: false,
+            extended_error: None,
         };
         reply.size_max = size_max.saturating_sub(reply.opt_size());
         if let Some(question) = &request.question {
@@ -116,7 +126,18 @@ impl<'r, 'q> Reply<'r, 'q> {
             0 => 0,
             length => 4 + length,
         };
-        OPT_SIZE + subnet + server_id + self.options.cookie.map_or(0, |cookie| cookie.len())
+        let keepalive = self.options.keepalive.map_or(0, |_| SHORT_OPTION_SIZE);
+        let explained = self.extended_error.map_or(0, |_| SHORT_OPTION_SIZE);
+        let cookie = self.options.cookie.map_or(0, |cookie| cookie.len());
+        OPT_SIZE + subnet + server_id + keepalive + explained + cookie
+    }
+
+    /// Says why, in a reply that has no records.
+    #[cold]
+    pub(crate) fn explain(&mut self, error: ExtendedError) {
+        if self.counts == [0; 3] {
+            self.extended_error = Some(error);
+        }
     }
 
     #[inline]
@@ -303,6 +324,15 @@ impl<'r, 'q> Reply<'r, 'q> {
         }
         if let Some(cookie) = self.options.cookie {
             self.append(&cookie);
+        }
+        for (option, value) in [
+            (OPTION_KEEPALIVE, self.options.keepalive),
+            (OPTION_EXTENDED_ERROR, self.extended_error.map(|error| error as u16)),
+        ] {
+            if let Some(value) = value {
+                let ([o0, o1], [v0, v1]) = (option.to_be_bytes(), value.to_be_bytes());
+                self.append(&[o0, o1, 0, 2, v0, v1]);
+            }
         }
     }
 }

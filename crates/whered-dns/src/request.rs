@@ -19,6 +19,7 @@ use crate::lower::LowerName;
 
 pub(crate) const HEADER_SIZE: usize = 12;
 const OPTION_NSID: u16 = 3;
+pub(crate) const OPTION_KEEPALIVE: u16 = 11;
 
 /// The part of the header that replies need.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +54,8 @@ pub(crate) struct Edns<'q> {
     pub(crate) subnet: Option<Subnet<'q>>,
     /// The client asks which server this is (RFC 5001).
     pub(crate) wants_server_id: bool,
+    /// The client asks for how long it may keep its connection (RFC 7828).
+    pub(crate) wants_keepalive: bool,
     /// The client's cookie, and the one that a server gave it (RFC 7873).
     pub(crate) cookie: Option<&'q [u8]>,
 }
@@ -179,6 +182,7 @@ impl<'q> Edns<'q> {
             dnssec_ok: flags & 0x80 != 0,
             subnet: None,
             wants_server_id: false,
+            wants_keepalive: false,
             cookie: None,
         }
     }
@@ -209,6 +213,7 @@ impl<'q> Edns<'q> {
                 OPTION_SUBNET if self.subnet.is_some() => return None,
                 OPTION_SUBNET => self.subnet = Some(Subnet::read(data)?),
                 OPTION_NSID => self.wants_server_id = true,
+                OPTION_KEEPALIVE => self.wants_keepalive = true,
                 OPTION_COOKIE if self.cookie.is_some() => {}
                 OPTION_COOKIE if matches!(data.len(), 8 | 16..=40) => self.cookie = Some(data),
                 OPTION_COOKIE => return None,

@@ -4,8 +4,8 @@
 mod harness;
 
 use harness::{ask, lines, query, zones};
-use whered_dns::message::Query;
-use whered_dns::{Outcome, Rcode, RecordType, Transport};
+use whered_dns::message::{Message, Query};
+use whered_dns::{Choice, Context, Outcome, Rcode, RecordType, Transport};
 
 struct Case {
     claim: &'static str,
@@ -501,4 +501,40 @@ fn replies_keep_to_the_smaller_size_and_tc_tells_of_the_rest() {
     let alias = ask(&zones, &query("alias.a.example", T::A).edns(100).build(), Transport::Udp);
     assert_eq!((alias.message.answers.len(), alias.message.is_truncated()), (1, true));
     assert!(alias.message.edns.is_some());
+}
+
+#[test]
+fn a_refusal_says_why_and_a_stream_how_long_it_is_kept_to_who_has_edns() {
+    const EXTENDED_ERROR: u16 = 15;
+    const KEEPALIVE: u16 = 11;
+    let zones = zones();
+    let option = |query: &[u8], transport, option| {
+        let context = Context {
+            keepalive: Some(100),
+            ..Context::new(transport, "192.0.2.1".parse().unwrap())
+        };
+        let mut reply = Vec::new();
+        whered_dns::answer(&zones, query, &context, &mut |_, _| Choice::of(None, 0), &mut reply);
+        let edns = Message::read(&reply).unwrap().edns?;
+        let found = edns.options.into_iter().find(|(code, _)| *code == option);
+        found.map(|(_, data)| u16::from_be_bytes(data.try_into().unwrap()))
+    };
+    let foreign = query("www.example.org", RecordType::A);
+    let transfer = query("example.com", RecordType::AXFR);
+    for (query, transport, number) in [
+        (foreign.clone().edns(1232), Transport::Udp, Some(20)),
+        (foreign, Transport::Udp, None),
+        (transfer.clone().edns(1232), Transport::Tcp, Some(18)),
+        (transfer.edns(1232), Transport::Udp, Some(21)),
+        (query("example.com", RecordType::SOA).class(4).edns(1232), Transport::Udp, Some(21)),
+        (query("example.com", RecordType::SOA).flags(2 << 11).edns(1232), Transport::Udp, Some(21)),
+        (query("example.com", RecordType::SOA).edns(1232), Transport::Udp, None),
+    ] {
+        assert_eq!(option(&query.build(), transport, EXTENDED_ERROR), number);
+    }
+    let asking = query("example.com", RecordType::SOA).option(KEEPALIVE, b"").build();
+    assert_eq!(option(&asking, Transport::Tcp, KEEPALIVE), Some(100));
+    assert_eq!(option(&asking, Transport::Udp, KEEPALIVE), None);
+    let silent = query("example.com", RecordType::SOA).edns(1232).build();
+    assert_eq!(option(&silent, Transport::Tcp, KEEPALIVE), None);
 }

@@ -193,13 +193,22 @@ fn compare(
     queries: &[Vec<u8>],
     excuses: &mut Excuses,
 ) -> Vec<String> {
-    let knot = peers.ask(Peer::Knot, queries).into_iter().map(Seen::of);
+    let knot = peers.ask(Peer::Knot, queries);
+    let mut wrong = Vec::new();
+    for (query, knot) in queries.iter().zip(&knot) {
+        let explained = |reply: Option<&[u8]>| reply.and_then(peers::extended_error);
+        let ours = explained(ours(zones, query).as_deref());
+        let theirs = explained(knot.as_deref());
+        if ours.is_some() && theirs.is_some() && ours != theirs {
+            wrong.push(format!("{}: {ours:?}, not {theirs:?}", peers::shown(query)));
+        }
+    }
+    let knot = knot.into_iter().map(Seen::of);
     let answers =
         queries.iter().zip(knot).map(|(query, knot)| (Seen::of(ours(zones, query)), knot));
     let (differing, answers): (Vec<Vec<u8>>, Vec<_>) =
         queries.iter().cloned().zip(answers).filter(|(_, (ours, knot))| ours != knot).unzip();
     let nsd = peers.ask(Peer::Nsd, &differing).into_iter().map(Seen::of);
-    let mut wrong = Vec::new();
     for ((query, (ours, knot)), nsd) in differing.iter().zip(answers).zip(nsd) {
         let (ours, nsd, knot) = (&ours, &nsd, &knot);
         if ours != nsd && !excuses.excuse(&Case { query, ours, nsd, knot }) {

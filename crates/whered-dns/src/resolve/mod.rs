@@ -37,7 +37,7 @@ use std::sync::LazyLock;
 use self::aliases::Target;
 use self::proofs::{Expanded, Proven};
 use crate::answer::{Choice, Client, Context, Transport};
-use crate::code::{Rcode, RecordType};
+use crate::code::{ExtendedError, Rcode, RecordType};
 use crate::lower::LowerName;
 use crate::reply::{Names, QUESTION_OFFSET, Reply, Section};
 use crate::request::{Question, Request};
@@ -149,6 +149,7 @@ impl<'a, 'q> Resolver<'a, 'q> {
     #[inline(always)]
     fn first_step(&mut self, name: &LowerName, question_type: RecordType) -> Step {
         let Some(located) = self.located(name, question_type) else {
+            self.reply.explain(ExtendedError::NotAuthoritative);
             return Step::Done(Rcode::REFUSED);
         };
         self.zone = Some(located.zone as usize);
@@ -378,15 +379,17 @@ impl<'a, 'q> Resolver<'a, 'q> {
     /// The questions that no zone is asked about.
     #[inline]
     fn refuse(&mut self, question: &Question<'_>, name: &LowerName) -> Option<Rcode> {
-        match (question.class, question.record_type) {
+        let (rcode, error) = match (question.class, question.record_type) {
             (_, RecordType::AXFR) if self.context.transport == Transport::Udp => {
-                Some(Rcode::NOTIMP)
+                (Rcode::NOTIMP, ExtendedError::NotSupported)
             }
-            (_, RecordType::AXFR | RecordType::IXFR) => Some(Rcode::REFUSED),
-            (CLASS_IN | CLASS_ANY, _) => None,
-            (CLASS_CHAOS, _) => Some(self.chaos(question, name)),
-            _ => Some(Rcode::REFUSED),
-        }
+            (_, RecordType::AXFR | RecordType::IXFR) => (Rcode::REFUSED, ExtendedError::Prohibited),
+            (CLASS_IN | CLASS_ANY, _) => return None,
+            (CLASS_CHAOS, _) => return Some(self.chaos(question, name)),
+            _ => (Rcode::REFUSED, ExtendedError::NotSupported),
+        };
+        self.reply.explain(error);
+        Some(rcode)
     }
 
     /// The server's own names (RFC 4892).

@@ -7,7 +7,7 @@
 use super::{ANY_ANSWER, DATA, Resolver, Spot, Step};
 use crate::answer::{Choice, ChoiceVerdict, Client};
 use crate::challenges::Challenges;
-use crate::code::{Rcode, RecordType};
+use crate::code::{ExtendedError, Rcode, RecordType};
 use crate::lower::LowerName;
 use crate::reply::Names;
 use crate::reversed::{Reversed, Synthesised};
@@ -104,7 +104,10 @@ impl<'a> Resolver<'a, '_> {
                 self.deny(located.zone, spot);
                 Some(Rcode::NOERROR)
             }
-            Synthesised::Failed => Some(Rcode::SERVFAIL),
+            Synthesised::Failed => {
+                self.reply.explain(ExtendedError::InvalidData);
+                Some(Rcode::SERVFAIL)
+            }
         };
         DATA.set(data);
         rcode
@@ -121,7 +124,10 @@ impl<'a> Resolver<'a, '_> {
         let choice = self.choose(pool);
         match choice.verdict {
             ChoiceVerdict::Answer => {}
-            ChoiceVerdict::Refuse => return Step::Done(Rcode::REFUSED),
+            ChoiceVerdict::Refuse => {
+                self.reply.explain(ExtendedError::Prohibited);
+                return Step::Done(Rcode::REFUSED);
+            }
             ChoiceVerdict::Drop => {
                 self.is_dropped = true;
                 return Step::Done(Rcode::REFUSED);

@@ -297,9 +297,17 @@ impl Seen {
     }
 }
 
-/// Both explain some codes (RFC 8914), in words and numbers that differ; we explain none.
+/// The number with which a reply explains its code (RFC 8914).
+pub fn extended_error(reply: &[u8]) -> Option<u16> {
+    let edns = Message::read(reply).ok()?.edns?;
+    let (_, data) = edns.options.into_iter().find(|(code, _)| *code == OPTION_EXTENDED_ERROR)?;
+    data.first_chunk().map(|number| u16::from_be_bytes(*number))
+}
+
+const OPTION_EXTENDED_ERROR: u16 = 15;
+
+/// They explain other codes than we do, some in words.
 fn without_extended_error(options: &[EdnsOption]) -> Vec<EdnsOption> {
-    const OPTION_EXTENDED_ERROR: u16 = 15;
     options.iter().filter(|(code, _)| *code != OPTION_EXTENDED_ERROR).cloned().collect()
 }
 

@@ -26,6 +26,10 @@ use super::counters::{Counters, Tallies};
 use super::mmsg::{BATCH_SIZE_MAX, Batch, Datagram};
 use super::proxy;
 use super::query_log::{Entry, QueryLog};
+use super::tcp::IDLE;
+
+/// For how long an idle stream is kept, as RFC 7828 tells it.
+const IDLE_TENTHS: u16 = (IDLE.as_millis() / 100) as u16;
 
 /// What all threads answer with.
 pub(super) struct AnswererContext {
@@ -128,6 +132,7 @@ impl Answerer {
             now_seconds: unix_seconds(shared, challenges.is_some()),
             synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
             challenges: challenges.as_deref(),
+            keepalive: Some(IDLE_TENTHS),
             ..Context::new(Transport::Tcp, source.ip())
         };
         let (sites, counts) = tallies.parts();
