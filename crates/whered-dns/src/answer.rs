@@ -157,8 +157,8 @@ pub struct Context<'a> {
     pub chooser: Option<&'a dyn Chooser>,
     /// Tokens at names of ACME challenges.
     pub challenges: Option<&'a Challenges>,
-    /// For how long an idle connection is kept, in tenths of a second (RFC 7828): told in streams to
-    /// who asks.
+    /// For how long an idle connection is kept, in tenths of a second (RFC 7828). Streams tell it
+    /// to who asks.
     pub keepalive: Option<u16>,
 }
 

@@ -193,13 +193,12 @@ impl<'r, 'q> Reply<'r, 'q> {
 
     /// Appends an rrset to the additional section if there is room for it: it is not missed
     /// otherwise.
-    pub(crate) fn put_if_room(&mut self, rrset: &Rrset<'_>, names: Names) -> bool {
-        let fits = self.has_room(rrset.wire.len());
-        fits && self.put(Section::Additional, rrset, names).is_some()
+    pub(crate) fn put_if_it_fits(&mut self, rrset: &Rrset<'_>, names: Names) -> bool {
+        self.fits(rrset.wire.len()) && self.put(Section::Additional, rrset, names).is_some()
     }
 
-    /// Whether so many bytes more fit.
-    pub(crate) fn has_room(&self, size: usize) -> bool {
+    /// Whether N more bytes fit.
+    pub(crate) fn fits(&self, size: usize) -> bool {
         self.at + size <= self.size_max
     }
 

@@ -1,5 +1,5 @@
-//! Zones that BIND's `dnssec-signzone` has signed: each answer with DO equal to that of NSD or Knot,
-//! and validated by BIND's `delv`.
+//! Zones that BIND's `dnssec-signzone` has signed: each answer with DO is equal to that of NSD or
+//! Knot, and validated by BIND's `delv`.
 //!
 //! Not for: our own sockets; our answers are asked of the function, theirs over UDP. It is skipped
 //! where a program is missing, unless `WHERED_REQUIRE` contains `peers`.
@@ -219,8 +219,8 @@ fn answers_of_signed_zones_are_those_of_nsd_or_knot() {
     assert!(wrong.is_empty(), "{} of {} differ\n{}", wrong.len(), queries.len(), shown.join("\n"));
 }
 
-/// Knot adds the addresses of a mail exchange. Of names below unsigned delegations alone, which have
-/// no hash with opt-out, Knot says nothing and NSD proves less; `delv` judges those.
+/// Knot adds the addresses of a mail exchange. With opt-out, names that have unsigned delegations
+/// alone below them have no hash: of these Knot says nothing, NSD proves less, `delv` tests them.
 fn is_excused(query: &[u8], ours: &Seen, knot: &Seen) -> bool {
     let question = message::Message::read(query).unwrap().questions[0].name.clone();
     let is_opt_out = question.is_within(&name("empty.optout.test"));
@@ -253,8 +253,8 @@ fn serve_stream(zones: &Zones, mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// Serves at a port of loopback, in datagrams and streams, until the test's process ends: `delv` asks
-/// by a stream where a DNAME answers.
+/// Serves at a port of loopback, in datagrams and streams, until the test's process ends: `delv`
+/// asks by a stream where a DNAME answers.
 fn serve(zones: Arc<Zones>) -> u16 {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap();

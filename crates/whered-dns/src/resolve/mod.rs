@@ -13,17 +13,17 @@
 //!       └ nothing ─► NODATA or NXDOMAIN with the SOA                     ┘
 //! ```
 //!
-//! Choices made here: ANY is answered by one HINFO (RFC 8482, 4.2), in a signed zone by one rrset, or
-//! by the CNAME; transfers are
-//! REFUSED (AXFR, which datagrams do not have, is NOTIMP there); of the classes, IN is served, for
-//! ANY too, and CHAOS for the server's own names, the rest is REFUSED; an alias chain is followed
-//! inside the served zones for [`CHAIN_LENGTH_MAX`] links and ends where it meets a name again; the
-//! response code is that of the chain's end (RFC 6604), AA is that of its beginning. A DNAME gives
-//! a CNAME with its own TTL, or YXDOMAIN. Answers are minimal: the additional section has only
-//! addresses of name servers that the zone has, in referrals and answers of NS (RFC 9471: glue that
-//! does not fit sets TC, other addresses are left out). A pool without a choice is NODATA. In a
-//! reversed zone a part of an address is NODATA, since addresses may be below it. What pools and
-//! reversed zones say is not there is remembered for their TTL at most: the SOA's is lowered to it.
+//! Choices made here: ANY is answered by one HINFO (RFC 8482, 4.2), in a signed zone by one rrset,
+//! or by the CNAME; transfers are REFUSED (AXFR, which datagrams do not have, is NOTIMP there); of
+//! the classes, IN is served, for ANY too, and CHAOS for the server's own names, the rest is
+//! REFUSED; an alias chain is followed inside the served zones for [`CHAIN_LENGTH_MAX`] links and
+//! ends where it meets a name again; the response code is that of the chain's end (RFC 6604), AA is
+//! that of its beginning. A DNAME gives a CNAME with its own TTL, or YXDOMAIN. Answers are minimal:
+//! the additional section has only addresses of name servers that the zone has, in referrals and
+//! answers of NS (RFC 9471: glue that does not fit sets TC, other addresses are left out). A pool
+//! without a choice is NODATA. In a reversed zone a part of an address is NODATA, since addresses
+//! may be below it. What pools and reversed zones say is not there is remembered for their TTL at
+//! most: the SOA's is lowered to it.
 //! Concurrency: none inside; the zones are shared and immutable. Cost: no allocation.
 #![deny(clippy::indexing_slicing)]
 
@@ -35,7 +35,7 @@ use std::cell::Cell;
 use std::sync::LazyLock;
 
 use self::aliases::Target;
-use self::proofs::{Expanded, Proven};
+use self::proofs::{Expansion, Proven};
 use crate::answer::{Choice, Client, Context, Transport};
 use crate::code::{ExtendedError, Rcode, RecordType};
 use crate::lower::LowerName;
@@ -70,7 +70,7 @@ pub(crate) struct Resolver<'a, 'q> {
     /// The pool wants no reply.
     pub(crate) is_dropped: bool,
     /// Wildcards that stood in for names of signed zones, still to be proven.
-    expanded: Vec<Expanded>,
+    expanded: Vec<Expansion>,
     proven: Proven,
 }
 
@@ -364,8 +364,13 @@ impl<'a, 'q> Resolver<'a, 'q> {
             for record_type in [RecordType::A, RecordType::AAAA] {
                 match host.rrset(record_type) {
                     Some(rrset) if host.cut().is_none() => {
-                        let is_put = self.reply.put_if_room(&rrset, names);
-                        self.sign_if_room(zone, &host, record_type, is_put.then_some(names.owner));
+                        let is_put = self.reply.put_if_it_fits(&rrset, names);
+                        self.sign_if_it_fits(
+                            zone,
+                            &host,
+                            record_type,
+                            is_put.then_some(names.owner),
+                        );
                     }
                     Some(rrset) => {
                         self.reply.put(Section::Additional, &rrset, names);

@@ -3,7 +3,7 @@
 //! Not for: which records answer (`mod.rs`), the order of names and hashes (`zone/signed.rs`).
 //!
 //! ```text
-//! there        RRSIG of each rrset                    by a wildcard: and that the name is not there
+//! there        RRSIG of each rrset            by a wildcard: and that the name is not there
 //! NODATA       SOA, and the NSEC or NSEC3 of the name without the type
 //! NXDOMAIN     SOA, what covers the name, and what covers the wildcard of its closest encloser
 //! referral     DS, or the NSEC or NSEC3 of the delegation without it
@@ -17,7 +17,7 @@ use crate::code::RecordType;
 use crate::lower::LowerName;
 use crate::reply::{Owner, Section};
 use crate::zone::layout::RECORD_HEAD_SIZE;
-use crate::zone::signed::{Denial, Hashed, covered_type, hash_before, name_before};
+use crate::zone::signed::{Denial, HashedOwner, covered_type, hash_before, name_before};
 use crate::zone::{Node, NodeRef, Rrset, SignedZone};
 use crate::zones::ZoneLocation;
 
@@ -45,7 +45,7 @@ impl Proven {
 }
 
 /// A wildcard that stood in for a name: what is to be proven of it before the answer ends.
-pub(super) struct Expanded {
+pub(super) struct Expansion {
     zone: u32,
     /// The name in wire form and lower case.
     name: Box<[u8]>,
@@ -79,10 +79,10 @@ impl<'a> Resolver<'a, '_> {
         }
     }
 
-    /// Puts the signatures of addresses that stand in the additional section, at `owner` if they do,
-    /// and if all of them fit: they are not missed otherwise.
+    /// Puts the signatures of addresses in the additional section, if these stand there, at
+    /// `owner`, and if all signatures fit: they are not missed otherwise.
     #[inline]
-    pub(super) fn sign_if_room(
+    pub(super) fn sign_if_it_fits(
         &mut self,
         zone: u32,
         node: &Node<'_>,
@@ -93,7 +93,7 @@ impl<'a> Resolver<'a, '_> {
         let signatures = node.rrset(RecordType::RRSIG).into_iter().flat_map(|all| all.records());
         let covering = signatures.filter(|(_, data)| covered_type(data) == record_type.0);
         let size: usize = covering.map(|(_, data)| RECORD_HEAD_SIZE + data.len()).sum();
-        if self.reply.has_room(size) {
+        if self.reply.fits(size) {
             self.put_signatures(Section::Additional, node, record_type, owner, u32::MAX);
         }
     }
@@ -125,7 +125,7 @@ impl<'a> Resolver<'a, '_> {
         spot: Spot,
     ) {
         if self.proofs_of(located.zone).is_some() {
-            self.expanded.push(Expanded {
+            self.expanded.push(Expansion {
                 zone: located.zone,
                 name: name.as_wire().into(),
                 encloser_labels: located.labels,
@@ -146,7 +146,7 @@ impl<'a> Resolver<'a, '_> {
     #[cold]
     fn put_expansions(&mut self) {
         for expanded in std::mem::take(&mut self.expanded) {
-            let Expanded { zone, name, encloser_labels, origin } = expanded;
+            let Expansion { zone, name, encloser_labels, origin } = expanded;
             let Some(signed) = self.proofs_of(zone) else { continue };
             let mut lower = Box::new(LowerName::root());
             if lower.read(&name).is_none() {
@@ -312,7 +312,7 @@ impl<'a> Resolver<'a, '_> {
         }
     }
 
-    fn put_nsec3(&mut self, prover: &Prover<'a>, hashed: &'a Hashed) {
+    fn put_nsec3(&mut self, prover: &Prover<'a>, hashed: &'a HashedOwner) {
         let place = std::ptr::from_ref(hashed).addr();
         if !self.proven.note((prover.zone, place)) {
             return;
@@ -354,7 +354,7 @@ struct Prover<'a> {
 
 impl<'a> Prover<'a> {
     /// The NSEC3 of a name that lacks its first labels, or what covers it.
-    fn hashed(&self, name: &LowerName, skipped: usize) -> Option<(bool, &'a Hashed)> {
+    fn hashed(&self, name: &LowerName, skipped: usize) -> Option<(bool, &'a HashedOwner)> {
         let Denial::Hashes { parameters, list } = &self.signed.denial else { return None };
         let wire = name.suffix(name.label_count() - skipped);
         hash_before(list, parameters.hash(wire))

@@ -104,8 +104,8 @@ struct Parts {
 
 impl Zone {
     /// Reads a zone from a master file (RFC 1035, 5): `$ORIGIN`, `$TTL`, `$GENERATE`, `$INCLUDE`
-    /// through the callback, TTLs with units, every type of IANA's registry that has a text form, others
-    /// as `\#` data (RFC 3597). Class IN only.
+    /// through the callback, TTLs with units, every type of IANA's registry that has a text form,
+    /// others as `\#` data (RFC 3597). Class IN only.
     ///
     /// Duplicate records are dropped and an rrset with several TTLs gets the lowest one;
     /// [`Zone::warnings`] tells of both.

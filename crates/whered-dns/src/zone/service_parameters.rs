@@ -143,9 +143,8 @@ fn data_of(key: u16, value: Option<&[u8]>) -> Result<Vec<u8>, String> {
     };
     match key {
         MANDATORY => mandatory(text()?),
-        ALPN => {
-            texts(required()?, 1).ok_or_else(|| "alpn lists protocols of 1 to 255 bytes".into())
-        }
+        ALPN => with_lengths(required()?, 1)
+            .ok_or_else(|| "alpn lists protocols of 1 to 255 bytes".into()),
         NO_DEFAULT_ALPN | 8 => match given {
             None => Ok(Vec::new()),
             Some(_) => Err(format!("{name} has no value")),
@@ -171,7 +170,7 @@ fn data_of(key: u16, value: Option<&[u8]>) -> Result<Vec<u8>, String> {
             found.ok_or_else(|| "tls-supported-groups lists numbers".into())
         }
         10 => {
-            let found = given.map_or(Some(Vec::new()), |value| texts(value, 0));
+            let found = given.map_or(Some(Vec::new()), |value| with_lengths(value, 0));
             found.ok_or_else(|| "docpath lists texts of at most 255 bytes".into())
         }
         _ => Ok(value.unwrap_or_default().to_vec()),
@@ -196,7 +195,7 @@ fn mandatory(list: &str) -> Result<Vec<u8>, String> {
 
 /// Texts of a list, each with its length in front; none if one has fewer bytes than `least` or more
 /// than 255.
-fn texts(list: &[u8], least: usize) -> Option<Vec<u8>> {
+fn with_lengths(list: &[u8], least: usize) -> Option<Vec<u8>> {
     let mut data = Vec::new();
     for text in listed(list) {
         data.push(u8::try_from(text.len()).ok().filter(|_| text.len() >= least)?);

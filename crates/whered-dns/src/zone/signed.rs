@@ -39,7 +39,7 @@ pub(crate) enum Denial {
     /// Names with NSEC, in canonical order, with their owners' blocks.
     Names(Vec<(Box<[u8]>, NodeRef)>),
     /// The hashes of names with NSEC3, in order.
-    Hashes { parameters: HashParameters, list: Vec<Hashed> },
+    Hashes { parameters: HashParameters, list: Vec<HashedOwner> },
 }
 
 /// How names are hashed.
@@ -51,7 +51,7 @@ pub(crate) struct HashParameters {
 
 /// One NSEC3 and its signatures.
 #[derive(Debug)]
-pub(crate) struct Hashed {
+pub(crate) struct HashedOwner {
     pub(crate) hash: [u8; HASH_SIZE],
     /// The owner's first label: the hash in base 32, with its length.
     pub(crate) label: Box<[u8]>,
@@ -90,7 +90,7 @@ impl Denial {
     }
 
     /// Hashes, put into order.
-    pub(super) fn of_hashes(parameters: HashParameters, mut list: Vec<Hashed>) -> Denial {
+    pub(super) fn of_hashes(parameters: HashParameters, mut list: Vec<HashedOwner>) -> Denial {
         list.sort_by_key(|hashed| hashed.hash);
         Denial::Hashes { parameters, list }
     }
@@ -106,7 +106,10 @@ pub(crate) fn name_before(names: &[(Box<[u8]>, NodeRef)], relative: &[u8]) -> Op
 }
 
 /// The NSEC3 of a hash, or the one that covers it.
-pub(crate) fn hash_before(list: &[Hashed], hash: [u8; HASH_SIZE]) -> Option<(bool, &Hashed)> {
+pub(crate) fn hash_before(
+    list: &[HashedOwner],
+    hash: [u8; HASH_SIZE],
+) -> Option<(bool, &HashedOwner)> {
     let behind = list.partition_point(|hashed| hashed.hash <= hash);
     let found = behind.checked_sub(1).and_then(|at| list.get(at)).or(list.last())?;
     Some((found.hash == hash, found))

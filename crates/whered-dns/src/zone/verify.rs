@@ -1,8 +1,8 @@
 //! Whether the signatures of a zone are right: each rrset that needs one has one of a key of the
 //! zone, and it holds now (RFC 4034, 3.1 and 6; RFC 4035, 5.3).
 //!
-//! For: `zone check`. Not for: serving, which hands out what the file has; the DS in the parent zone;
-//! whether NSEC and NSEC3 make a chain.
+//! For: `zone check`. Not for: serving, which hands out what the file has; the DS in the parent
+//! zone; whether NSEC and NSEC3 make a chain.
 //!
 //! Concurrency: rrsets are shared out among threads. Cost: some 50 microseconds a signature.
 
@@ -31,7 +31,7 @@ struct Key<'z> {
 }
 
 /// Records of one owner and type, and the signatures over them.
-struct Signed<'z> {
+struct SignedRrset<'z> {
     records: &'z [Record],
     signatures: Vec<Record>,
 }
@@ -69,23 +69,23 @@ pub(super) fn faults(parsed: &mut ParsedZone, now_seconds: u64) -> Vec<ZoneError
                 let covers =
                     |record: &&Record| covered_type(parsed.data_of(record)) == record_type.0;
                 let signatures = signatures.iter().filter(covers).copied().collect();
-                rrsets.push(Signed { records, signatures });
+                rrsets.push(SignedRrset { records, signatures });
             }
         }
     }
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let share = rrsets.len().div_ceil(threads).max(1);
-    let judge = |share: &[Signed<'_>]| -> Vec<(Record, String)> {
-        let fault = |signed: &Signed<'_>| {
+    let check = |share: &[SignedRrset<'_>]| -> Vec<(Record, String)> {
+        let fault = |signed: &SignedRrset<'_>| {
             let fault = signed.fault(parsed, &keys, now_seconds)?;
             Some((signed.records[0], fault))
         };
         share.iter().filter_map(fault).collect()
     };
-    let judge = &judge;
+    let check = &check;
     let found: Vec<(Record, String)> = thread::scope(|scope| {
         let workers: Vec<_> =
-            rrsets.chunks(share).map(|share| scope.spawn(move || judge(share))).collect();
+            rrsets.chunks(share).map(|share| scope.spawn(move || check(share))).collect();
         workers.into_iter().flat_map(|worker| worker.join().unwrap_or_default()).collect()
     });
     let error = |(record, fault): (Record, String)| {
@@ -185,13 +185,13 @@ fn key_tag(data: &[u8]) -> u16 {
     (sum + (sum >> 16)) as u16
 }
 
-impl Signed<'_> {
+impl SignedRrset<'_> {
     /// Why no signature holds; nothing if one does.
     fn fault(&self, parsed: &ParsedZone, keys: &[Key<'_>], now_seconds: u64) -> Option<String> {
         let mut faults = Vec::new();
         for signature in &self.signatures {
             let data = parsed.data_of(signature);
-            match self.judge(parsed, keys, data, now_seconds) {
+            match self.check(parsed, keys, data, now_seconds) {
                 Ok(()) => return None,
                 Err(fault) => faults.push(fault),
             }
@@ -199,7 +199,7 @@ impl Signed<'_> {
         Some(if faults.is_empty() { "no RRSIG".to_owned() } else { faults.join("; ") })
     }
 
-    fn judge(
+    fn check(
         &self,
         parsed: &ParsedZone,
         keys: &[Key<'_>],

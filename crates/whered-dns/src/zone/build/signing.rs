@@ -8,7 +8,7 @@ use super::super::error::ZoneError;
 use super::super::layout::{NewRrset, NodeRef, OwnedRrset};
 use super::super::parsed_zone::{APEX, ParsedZone, Record};
 use super::super::signed::{
-    Denial, HASH_SIZE, HashParameters, Hashed, ITERATIONS_MAX, SignedZone, covered_type,
+    Denial, HASH_SIZE, HashParameters, HashedOwner, ITERATIONS_MAX, SignedZone, covered_type,
     expiry_seconds,
 };
 use super::super::{CompressionContext, compile};
@@ -23,14 +23,14 @@ use crate::code::RecordType;
 pub(super) fn hashed_records(
     parsed: &ParsedZone,
     owners: &[Vec<Record>],
-) -> Result<Vec<(HashParameters, Hashed)>, ZoneError> {
+) -> Result<Vec<(HashParameters, HashedOwner)>, ZoneError> {
     owners.iter().map(|records| hashed_record(parsed, records)).collect()
 }
 
 fn hashed_record(
     parsed: &ParsedZone,
     records: &[Record],
-) -> Result<(HashParameters, Hashed), ZoneError> {
+) -> Result<(HashParameters, HashedOwner), ZoneError> {
     let first = records.first().expect("an owner has records");
     let fail =
         |found: String, allowed: String| ZoneError::new(&parsed.place_of(first), found, allowed);
@@ -63,7 +63,7 @@ fn hashed_record(
     let label = [&[label.len() as u8][..], &label.to_ascii_lowercase()].concat().into();
     let record = compiled(parsed, &[record]);
     let signatures = compiled(parsed, &signatures);
-    Ok((parameters, Hashed { hash, label, record, signatures }))
+    Ok((parameters, HashedOwner { hash, label, record, signatures }))
 }
 
 /// Records of one owner and type that have no names to compress.
@@ -81,12 +81,12 @@ fn compiled(parsed: &ParsedZone, records: &[Record]) -> OwnedRrset {
 /// What proofs need; none if the zone has no signatures.
 ///
 /// # Errors
-/// A zone with signatures that resolvers could not validate: no RRSIG of the SOA, no DNSKEY, neither
-/// NSEC nor NSEC3 at the apex, several kinds of hashes.
+/// A zone with signatures that resolvers could not validate: no RRSIG of the SOA, no DNSKEY,
+/// neither NSEC nor NSEC3 at the apex.
 pub(super) fn signed_zone(
     builder: &Builder,
     nodes: &[NodeRef],
-    hashed: Vec<(HashParameters, Hashed)>,
+    hashed: Vec<(HashParameters, HashedOwner)>,
 ) -> Result<Option<Box<SignedZone>>, ZoneError> {
     let parsed = &builder.parsed;
     let is_signature = |record: &&Record| record.record_type == RecordType::RRSIG;
@@ -130,7 +130,7 @@ pub(super) fn signed_zone(
             .and_then(|record| HashParameters::of_data(parsed.data_of(record)))
             .ok_or_else(|| missing("NSEC or NSEC3PARAM at its apex"))?;
         // A zone may have several chains of hashes; NSEC3PARAM says which one answers.
-        let mut lists: HashMap<[u8; HASH_SIZE], Hashed> = HashMap::new();
+        let mut lists: HashMap<[u8; HASH_SIZE], HashedOwner> = HashMap::new();
         for (of_record, hashed) in hashed {
             if of_record == parameters {
                 lists.insert(hashed.hash, hashed);
