@@ -1,7 +1,9 @@
 """curl against the HTTP door."""
 
+import ipaddress
 import json
 import re
+import socket
 import subprocess
 from shutil import which
 
@@ -53,6 +55,80 @@ def test_every_mistake_has_a_message_and_its_field(demo):
         assert status == expected, (path, body)
         assert set(body["error"]) == {"code", "message", "field"}, path
         assert body["error"]["message"], path
+
+
+def test_an_address_without_a_record_is_an_answer(demo):
+    status, body = fetch(demo, "/v1/ip/100.64.0.1?database=city")
+    assert status == 200 and body["record"] is None
+    assert ipaddress.ip_address("100.64.0.1") in ipaddress.ip_network(body["prefix"])
+
+
+def test_every_error_code_is_one_of_the_document(demo):
+    document = fetch(demo, "/openapi.json")[1]
+    codes = set(document["components"]["schemas"]["ErrorCode"]["enum"])
+    for path in ["/v1/ip/x", "/v1/ip/8.8.8.8?x=1", "/v1/databases/x", "/x", "/v1/sets/bogons/match"]:
+        assert fetch(demo, path)[1]["error"]["code"] in codes, path
+    assert fetch(demo, "/v1/ip", "-d", "{")[1]["error"]["code"] == "invalid_body"
+    assert fetch(demo, "/healthz", "-X", "POST")[1]["error"]["code"] == "method_not_allowed"
+
+
+def test_each_route_takes_exactly_the_parameters_of_the_document(demo):
+    """A route names what it takes when it is asked for something else."""
+    document = fetch(demo, "/openapi.json")[1]
+    assert document["openapi"].startswith("3.1")
+    checked = 0
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            if not path.startswith("/v1/") or operation["operationId"] == "push_upload":
+                continue
+            values = {"address": "8.8.8.8", "name": "cities", "key": "a"}
+            url = re.sub(r"{(\w+)}", lambda part: values.get(part[1], "1"), path)
+            parameters = [one["name"] for one in operation.get("parameters", []) if one["in"] == "query"]
+            body = ["-d", "{}"] if method == "post" else []
+            status, answer = fetch(demo, f"{url}?not_a_parameter=1", *body)
+            assert status == 400, (method, path, answer)
+            message = answer["error"]["message"]
+            assert message.startswith("unknown parameter 'not_a_parameter'; allowed: "), (method, path, message)
+            allowed = message.partition("allowed: ")[2]
+            assert set(filter(None, allowed.split(", "))) == set(parameters), (method, path)
+            checked += 1
+    assert checked >= 20
+
+
+def test_old_names_still_work_and_say_the_new_ones(demo):
+    old = curl(demo, "/v1/sets/bogons/match?addr=10.1.2.3", "-i")[1]
+    assert "deprecation: true" in old and "'addr' is now 'address'" in old, old
+    new = curl(demo, "/v1/sets/bogons/match?address=10.1.2.3", "-i")[1]
+    assert "deprecation" not in new
+    assert json.loads(old.splitlines()[-1])["match"] == json.loads(new.splitlines()[-1])["match"]
+
+
+def test_many_addresses_get_what_each_gets_alone(demo):
+    addresses = ["8.8.8.8", "100.64.0.1", "2001:db8::1", "x"]
+    status, body = fetch(demo, "/v1/ip", "-d", json.dumps({"addresses": addresses}))
+    assert status == 200 and len(body["answers"]) == 4
+    for address, answer in zip(addresses, body["answers"], strict=True):
+        alone = fetch(demo, f"/v1/ip/{address}")[1]
+        assert {**answer, "database": "city"} == alone or answer["error"] == alone["error"]
+    status, body = fetch(demo, "/v1/sets/bogons/match", "-d", json.dumps({"addresses": addresses}))
+    assert status == 200
+    assert [answer.get("match", {}) is None for answer in body["answers"]].count(True) >= 1
+
+
+def test_curl_gets_compressed_answers(demo):
+    plain = curl(demo, "/openapi.json")[1]
+    packed = curl(demo, "/openapi.json", "--compressed", "-D", "-")[1]
+    head, _, body = packed.replace("\r\n", "\n").partition("\n\n")
+    assert "content-encoding: " in head.lower(), head
+    assert body.strip() == plain.strip()
+
+
+def test_a_client_that_closes_early_harms_nobody(demo):
+    request = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n"
+    for count in [1, 20, len(request)] * 20:
+        with socket.create_connection(("127.0.0.1", demo.http), timeout=5) as client:
+            client.sendall(request[:count])
+    assert curl(demo, "/healthz")[0] == 200
 
 
 def test_health_and_metrics(demo):
