@@ -46,9 +46,8 @@ inside install -d -m 700 -o "$user" -g "$(unit Group)" "/var/lib/$(unit StateDir
 capabilities="$(unit AmbientCapabilities | tr 'A-Z ' 'a-z,' | sed 's/cap_/+/g')"
 as_unit=(setpriv --reuid "$user" --regid "$(unit Group)" --init-groups
     --inh-caps "$capabilities" --ambient-caps "$capabilities" --no-new-privs)
-read -r -a check <<< "$(unit ExecStartPre)"
 read -r -a serve <<< "$(unit ExecStart)"
-inside "${as_unit[@]}" "${check[@]}"
+inside "${as_unit[@]}" whered check /etc/whered/whered.toml
 mkfifo "$work/lines"
 inside "${as_unit[@]}" "${serve[@]}" > "$work/lines" 2> "$work/log" &
 exec 3< "$work/lines"

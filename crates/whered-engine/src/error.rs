@@ -63,11 +63,41 @@ impl From<whered_store::StoreError> for WriteError {
 pub struct EngineError {
     message: String,
     holder_pid: Option<u32>,
+    subject: Option<Subject>,
+}
+
+/// What of a setup an error is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// The database of this name.
+    Database(String),
+    /// The zone of this origin.
+    Zone(String),
+    /// The ruleset of this name.
+    Ruleset(String),
+    /// The pool of this name.
+    Pool(String),
+    /// The feed of this name.
+    Feed(String),
+    /// The database that clients' places come from.
+    PlaceDatabase,
+    /// The data directory.
+    DataDirectory,
 }
 
 impl EngineError {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        EngineError { message: message.into(), holder_pid: None }
+        EngineError { message: message.into(), holder_pid: None, subject: None }
+    }
+
+    /// This error, about something.
+    pub(crate) fn about(self, subject: Subject) -> Self {
+        EngineError { subject: Some(subject), ..self }
+    }
+
+    /// What of the setup it is about.
+    pub fn subject(&self) -> Option<&Subject> {
+        self.subject.as_ref()
     }
 
     /// The process that holds the data directory, when that is what stopped the opening.
@@ -89,7 +119,11 @@ impl From<whered_store::StoreError> for EngineError {
     fn from(error: whered_store::StoreError) -> Self {
         let hint = "; nothing was changed; 'whered repair' keeps what is left";
         let hint = if error.needs_repair() { hint } else { "" };
-        EngineError { message: format!("{error}{hint}"), holder_pid: error.holder_pid() }
+        EngineError {
+            message: format!("{error}{hint}"),
+            holder_pid: error.holder_pid(),
+            subject: Some(Subject::DataDirectory),
+        }
     }
 }
 

@@ -71,7 +71,7 @@ pub use engine::{
     BeforeData, DatabaseReader, Engine, EngineOptions, GenerationReader, ReloadReport, SetRules,
     ZoneReport,
 };
-pub use error::{EngineError, ExplainError, WriteError};
+pub use error::{EngineError, ExplainError, Subject, WriteError};
 pub use generation::Generation;
 pub use generation::setup::{Setup, ZoneSource};
 pub use journal::log::{Durability, Ticket, Written};

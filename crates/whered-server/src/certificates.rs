@@ -1,7 +1,8 @@
-//! Certificates in PEM files.
+//! Certificates in PEM files, and the configuration that a TLS listener shakes hands with.
 //!
-//! For: the RESP listener's own, and those of authorities that probes trust. Not for: keys, nor
-//! what certificates are used for.
+//! For: the listeners' own, and those of authorities that probes trust. Not for: keys, nor what
+//! certificates are used for.
+//! At the same time: a connection keeps the configuration that it has begun with.
 
 use std::io;
 use std::path::Path;

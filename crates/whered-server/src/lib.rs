@@ -49,12 +49,16 @@ mod server;
 mod snapshots;
 mod sweep;
 mod tls;
+mod validity;
 mod zone_watch;
 
-pub use config::{BackupConfig, Config, ConfigError, JournalConfig, SetsConfig, SnapshotConfig};
+pub use config::{
+    BackupConfig, Config, ConfigError, JournalConfig, LogConfig, LogFormat, LogLevel, SetsConfig,
+    SnapshotConfig,
+};
 pub use control::{ControlRequest, ControlRequests, ReloadAnswer};
 pub use dns::DnsOptions;
 pub use feeds::{FeedConfig, SinkConfig, StreamConfig};
 pub use http::{HttpOptions, set_commit};
 pub use listen::{ProcessUser, Successor, use_own_name_services};
-pub use server::{HandedOver, Server, ServerError, StartLinks, StopLinks};
+pub use server::{HandedOver, Occasion, Server, ServerError, StartLinks, StopLinks};

@@ -22,6 +22,7 @@ use crate::error::StoreError;
 use crate::journal::load::INCOMPLETE;
 use crate::private;
 use crate::storage::DirectoryStorage;
+use crate::sys;
 
 const LOCK_FILE: &str = "LOCK";
 /// The prefix of our files' names.
@@ -103,6 +104,61 @@ impl DataDirectory {
                 None => Err(StoreError::locked(&shown, None)),
             },
             Err(TryLockError::Error(error)) => Err(cannot_read(&shown, &error)),
+        }
+    }
+
+    /// What [`DataDirectory::lock`] would be refused for, without making or changing anything.
+    /// The lock is taken for a moment. Gives whether the directory is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`DataDirectory::lock`].
+    pub fn examine(path: impl AsRef<Path>) -> Result<bool, StoreError> {
+        let path = path.as_ref();
+        if !DataDirectory::examine_shared(path)? {
+            return Ok(false);
+        }
+        let shown = path.display().to_string();
+        let lock_path = path.join(LOCK_FILE);
+        let Ok(mut file) = File::open(&lock_path) else {
+            let may_write = sys::check_access(path, true);
+            return may_write.map(|()| true).map_err(|error| cannot_write(&shown, &error));
+        };
+        sys::check_access(&lock_path, false).map_err(|error| cannot_write(&shown, &error))?;
+        match file.try_lock_shared() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(StoreError::locked(&shown, read_pid(&mut file)));
+            }
+            Err(TryLockError::Error(error)) => {
+                let what = format!("cannot lock the data directory {shown}");
+                return Err(StoreError::io(&what, &error));
+            }
+        }
+        let may_write = sys::check_access(path, true);
+        may_write.map(|()| true).map_err(|error| cannot_write(&shown, &error))
+    }
+
+    /// As [`DataDirectory::examine`], when another process may hold the directory.
+    ///
+    /// # Errors
+    ///
+    /// As [`DataDirectory::lock`], but for the lock.
+    pub fn examine_shared(path: impl AsRef<Path>) -> Result<bool, StoreError> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        if !is_there(path)? {
+            let parent = std::path::absolute(path).ok().and_then(|absolute| {
+                absolute.ancestors().skip(1).find(|ancestor| ancestor.exists()).map(Path::to_owned)
+            });
+            let parent = parent.unwrap_or_else(|| PathBuf::from("/"));
+            return sys::check_access(&parent, true).map(|()| false).map_err(|error| {
+                StoreError::io(&format!("cannot create the data directory {shown}"), &error)
+            });
+        }
+        match foreign_file(path).map_err(|error| cannot_read(&shown, &error))? {
+            Some(name) => Err(StoreError::foreign_directory(&shown, &name)),
+            None => Ok(true),
         }
     }
 
@@ -193,19 +249,24 @@ fn foreign_file(path: &Path) -> io::Result<Option<String>> {
 }
 
 fn create(path: &Path) -> Result<(), StoreError> {
-    let shown = path.display();
+    if is_there(path)? {
+        return Ok(());
+    }
+    create_durably(path).map_err(|error| {
+        StoreError::io(&format!("cannot create the data directory {}", path.display()), &error)
+    })
+}
+
+/// Whether a directory is there; anything else at its path is an error.
+fn is_there(path: &Path) -> Result<bool, StoreError> {
+    let cannot_use = |error: io::Error| {
+        StoreError::io(&format!("cannot use {} as data directory", path.display()), &error)
+    };
     match fs::metadata(path) {
-        Ok(metadata) if metadata.is_dir() => Ok(()),
-        Ok(_) => Err(StoreError::io(
-            &format!("cannot use {shown} as data directory"),
-            &io::Error::from(io::ErrorKind::NotADirectory),
-        )),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            create_durably(path).map_err(|error| {
-                StoreError::io(&format!("cannot create the data directory {shown}"), &error)
-            })
-        }
-        Err(error) => Err(StoreError::io(&format!("cannot use {shown} as data directory"), &error)),
+        Ok(metadata) if metadata.is_dir() => Ok(true),
+        Ok(_) => Err(cannot_use(io::ErrorKind::NotADirectory.into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(cannot_use(error)),
     }
 }
 

@@ -78,4 +78,4 @@ pub use snapshot::{
 };
 pub use spool::{LOST_KIND, Spool, SpoolOptions, SpoolReader, SpoolRefusal};
 pub use storage::{DirectoryStorage, SimulatedDisk, Storage, StorageFile};
-pub use sys::{Priority, lower_priority, use_short_time_slices};
+pub use sys::{Priority, check_access, lower_priority, use_short_time_slices};

@@ -1,6 +1,7 @@
-//! Scheduling priorities of threads: system calls.
+//! Scheduling priorities of threads, and what a process may write: system calls.
 //!
-//! For: background work next to work that a client waits for. Not for: which work is which.
+//! For: background work next to work that a client waits for; looking before writing. Not for:
+//! which work is which.
 //!
 //! ```text
 //!                          share of a processor     when it wakes up while another thread runs
@@ -8,7 +9,10 @@
 //! use_short_time_slices    as before                goes first, if it used no more than its share
 //! ```
 
+use std::ffi::CString;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// How far a thread yields to others. Linux keeps a nice value for each thread; it has no effect
 /// while another processor is idle.
@@ -47,6 +51,22 @@ pub fn lower_priority(priority: Priority) -> io::Result<()> {
     }
     let _ = priority;
     Ok(())
+}
+
+/// Whether this process may write what is at a path; files can be made in a folder. A look, no
+/// promise: permissions may change.
+///
+/// # Errors
+/// The system's, as the writing would meet it.
+#[allow(unsafe_code, reason = "faccessat is a system call")]
+pub fn check_access(path: &Path, is_folder: bool) -> io::Result<()> {
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::other)?;
+    let mode = libc::W_OK | if is_folder { libc::X_OK } else { libc::R_OK };
+    // SAFETY: the name ends with a zero byte and lives across the call.
+    match unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), mode, libc::AT_EACCESS) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// The shortest time slice that Linux accepts. Default slices last about 3 ms.

@@ -1,148 +1,168 @@
-//! `whered check`: reads a configuration and everything that it names, and serves nothing.
+//! `whered check`: what `whered serve` would be refused for, and remarks on what is hardly meant.
 //!
-//! Not for: opening the data directory; the journal is neither read nor locked.
+//! Not for: finding the faults; the server's own first steps do ([`Server::check`]). Nothing is
+//! made or changed. A process that serves the very file holds its addresses and its data directory
+//! rightly: the file is then checked as for a reload.
 
 use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use whered_engine::ip::HostBitsFinder;
-use whered_engine::{Engine, EngineOptions, MapSource, NamedDatabase, PolicyStep, PoolSource};
+use whered_engine::{
+    Engine, MapSource, NamedDatabase, PolicyStep, ReversedSource, TxtField, ZoneSource,
+};
 use whered_mmdb::{Database, FieldPath, IndexOptions};
+use whered_server::{Config, Occasion, Server};
 
+use crate::cli::CheckArguments;
 use crate::enrich::fields::has_field;
 use crate::links::Links;
-use crate::outcome::{Failure, Outcome, complain};
+use crate::logging;
+use crate::outcome::{Failure, Outcome};
 use crate::serve::read_config;
 
 /// Checks the file and prints what it would serve.
-pub(crate) fn run(file: &Path) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &CheckArguments) -> Result<Outcome, Failure> {
+    let file = arguments.file.as_path();
+    logging::check()?;
     let config = read_config(file)?;
-    whered_server::health::verify(&config.checks).map_err(|error| Failure::file(file, error))?;
-    Links::check(&config).map_err(|failure| match failure {
-        Failure::Message(why) => Failure::file(file, why),
-        other => other,
-    })?;
-    if let Some(refusal) = config.unkept_feed() {
-        return Err(Failure::Message(refusal));
+    Links::check(&config)?;
+    let server = serving_process(file);
+    let occasion = match (arguments.take_over, server) {
+        (true, _) => Occasion::TakeOver,
+        (false, Some(_)) => Occasion::Reload,
+        (false, None) => Occasion::Start,
+    };
+    let engine = Server::check(&config, occasion).map_err(Failure::new)?;
+    let mut out = io::stdout().lock();
+    for line in remarks(&config, &engine)? {
+        writeln!(out, "{line}")?;
     }
-    let directories = [("sets", &config.sets.directory), ("backup", &config.backup.directory)];
-    for (section, directory) in directories {
-        check_directory(section, directory.as_deref(), file)?;
+    if let (Occasion::Reload, Some(pid)) = (occasion, server) {
+        let what = "serves this file: its addresses and data directory were not tried";
+        writeln!(out, "{}: remark: process {pid} {what}", file.display())?;
     }
-    for remark in config.remarks() {
-        writeln!(io::stdout(), "{}: remark: {remark}", file.display())?;
-    }
-    let setup = config.to_setup();
-    let rulesets: Vec<_> = setup.rulesets.iter().map(|source| source.path.clone()).collect();
-    let maps = maps(&setup.pools);
-    let (databases, zones, pools) = (setup.databases.len(), setup.zones.len(), setup.pools.len());
-    // An engine without a data directory loads and verifies everything and keeps nothing.
-    let options = EngineOptions { setup, ..EngineOptions::default() };
-    let (engine, _report) = Engine::open(options).map_err(|error| Failure::file(file, error))?;
-    let generation = engine.generation();
-    let fields = generation.databases().iter().flat_map(|named| field_remarks(named));
-    let maps = map_remarks(&maps, generation.databases());
-    for remark in engine.zone_remarks().into_iter().chain(fields).chain(maps) {
-        writeln!(io::stdout(), "{}: {remark}", file.display())?;
-    }
-    check_places(&engine, file)?;
-    for path in rulesets.iter().map(PathBuf::as_path).chain([file]) {
-        let text = fs::read(path).map_err(|error| Failure::file(path, error))?;
-        if let Some(remark) = HostBitsFinder::of(&text).remark() {
-            writeln!(io::stdout(), "{}: remark: {remark}", path.display())?;
-        }
-    }
-    writeln!(
-        io::stdout(),
-        "{}: ok ({databases} databases, {zones} zones, {pools} pools)",
-        file.display()
-    )?;
+    let (databases, zones) = (config.databases.len(), config.zones.len());
+    let pools = config.pools.len();
+    let counts = format!("{databases} databases, {zones} zones, {pools} pools");
+    writeln!(out, "{}: ok ({counts})", file.display())?;
     Ok(Outcome::Found)
 }
 
-/// A directory that commands read from or write to must be there: without it each of them fails.
-fn check_directory(section: &str, directory: Option<&Path>, file: &Path) -> Result<(), Failure> {
-    let Some(directory) = directory.filter(|path| !path.is_dir()) else {
-        return Ok(());
-    };
-    let what = if directory.exists() { "which is no directory" } else { "which is not there" };
-    let directory = directory.display();
-    let message =
-        format!("'directory' in [{section}] is '{directory}', {what}; allowed: a directory");
-    Err(Failure::file(file, message))
-}
-
-/// A field that no record of its database has makes a rule that no packet meets.
-fn check_places(engine: &Engine, file: &Path) -> Result<(), Failure> {
+/// Everything that is allowed and hardly meant, a line each.
+fn remarks(config: &Config, engine: &Engine) -> Result<Vec<String>, Failure> {
+    let mut remarks = config.remarks();
     let generation = engine.generation();
-    let wrong: Vec<String> =
-        generation.rulesets().iter().flat_map(|ruleset| ruleset.wrong_places()).collect();
-    for line in &wrong {
-        complain(line);
+    let databases = generation.databases();
+    remarks.extend(engine.zone_remarks());
+    remarks.extend(databases.iter().flat_map(|named| field_remarks(config, named)));
+    for zone in &config.zones {
+        remarks.extend(text_remarks(config, zone, databases));
     }
-    match wrong.len() {
-        0 => Ok(()),
-        count => {
-            let message = format!("{count} conditions of rules ask for what no database has");
-            Err(Failure::file(file, message))
+    remarks.extend(map_remarks(config, databases));
+    remarks.extend(set_remarks(config, engine));
+    let file = config.location_of("").map(PathBuf::from);
+    for path in config.rulesets.iter().map(|source| &source.path).chain(&file) {
+        let text = fs::read(path).map_err(|error| Failure::file(path, error))?;
+        if let Some(remark) = HostBitsFinder::of(&text).remark() {
+            remarks.push(format!("{}: remark: {remark}", path.display()));
         }
     }
+    Ok(remarks)
 }
 
 /// A remark on each configured field that no record of a database has: mostly a typing error.
-fn field_remarks(named: &NamedDatabase) -> Vec<String> {
+fn field_remarks(config: &Config, named: &NamedDatabase) -> Vec<String> {
     if named.source.fields == IndexOptions::default().fields {
         return Vec::new();
     }
     let missing = named.source.fields.iter().filter(|field| !has_field(named.database(), field));
+    let (name, path) = (&named.name, format!("database.{}.fields", named.name));
     let remark = |field: &FieldPath| {
-        format!(
-            "remark: 'fields' of the database '{}' has '{field}', which no record of it has",
-            named.name
-        )
+        let text =
+            format!("'fields' of the database '{name}' has '{field}', which no record of it has");
+        config.remark(&path, &text)
     };
     missing.map(remark).collect()
 }
 
-/// The maps that the policies of pools ask, each once.
-fn maps(pools: &[PoolSource]) -> Vec<Arc<MapSource>> {
-    let mut maps: Vec<Arc<MapSource>> = Vec::new();
-    for step in pools.iter().flat_map(|pool| &pool.policy) {
-        if let PolicyStep::Map(map) = step
-            && !maps.iter().any(|known| Arc::ptr_eq(known, map))
-        {
-            maps.push(Arc::clone(map));
+/// A remark on each field that a zone answers with and no record has.
+fn text_remarks(
+    config: &Config,
+    zone: &ZoneSource,
+    databases: &[Arc<NamedDatabase>],
+) -> Vec<String> {
+    let Some(ReversedSource::DatabaseTxt(source)) = &zone.reversed else { return Vec::new() };
+    let Some(named) = databases.iter().find(|named| named.name == source.database) else {
+        return Vec::new();
+    };
+    let path = format!("zone.{}.database_txt.fields", zone.name);
+    let fields = source.fields.iter().filter_map(|field| match field {
+        TxtField::Network => None,
+        TxtField::Path(field) => Some(field),
+    });
+    let missing = fields.filter(|field| !has_field(named.database(), field));
+    let remark = |field: &FieldPath| {
+        let (zone, database) = (&zone.name, &named.name);
+        let text = format!(
+            "'fields' of the zone '{zone}' has '{field}', which no record of the database \
+             '{database}' has"
+        );
+        config.remark(&path, &text)
+    };
+    missing.map(remark).collect()
+}
+
+/// The maps that the policies of pools ask, each once, with the place of its key.
+fn maps(config: &Config) -> Vec<(Arc<MapSource>, String)> {
+    let mut maps: Vec<(Arc<MapSource>, String)> = Vec::new();
+    for pool in &config.pools {
+        for step in &pool.policy {
+            if let PolicyStep::Map(map) = step
+                && !maps.iter().any(|(known, _)| Arc::ptr_eq(known, map))
+            {
+                let path = match &*map.name {
+                    "" => format!("pool.{}.map", pool.name),
+                    name => format!("map.{name}"),
+                };
+                maps.push((Arc::clone(map), path));
+            }
         }
     }
     maps
 }
 
 /// A remark on each country and subdivision of a map that no record of any database has.
-fn map_remarks(maps: &[Arc<MapSource>], databases: &[Arc<NamedDatabase>]) -> Vec<String> {
+fn map_remarks(config: &Config, databases: &[Arc<NamedDatabase>]) -> Vec<String> {
     let keys = |map: &MapSource| {
-        let keys = map.countries.keys().chain(map.subdivisions.keys());
-        keys.cloned().collect::<Vec<_>>()
+        let countries = map.countries.keys().map(|key| ("countries", key.clone()));
+        let parts = map.subdivisions.keys().map(|key| ("subdivisions", key.clone()));
+        countries.chain(parts).collect::<Vec<_>>()
     };
-    let mut missing: HashSet<String> = maps.iter().flat_map(|map| keys(map)).collect();
+    let maps = maps(config);
+    let mut missing: HashSet<String> =
+        maps.iter().flat_map(|(map, _)| keys(map)).map(|(_, key)| key).collect();
     for named in databases {
         if missing.is_empty() {
             break;
         }
         remove_present(&mut missing, named.database());
     }
-    let remark = |map: &MapSource, key: String| {
-        let name = match &*map.name {
-            "" => "[pool.map]".to_owned(),
-            name => format!("the map '{name}'"),
+    let of_map = |(map, path): &(Arc<MapSource>, String)| {
+        let absent = keys(map).into_iter().filter(|(_, key)| missing.contains(key));
+        let remark = |(list, key): (&str, String)| {
+            let name = match &*map.name {
+                "" => "[pool.map]".to_owned(),
+                name => format!("the map '{name}'"),
+            };
+            let text = format!("{name} lists {key}, which no record of a database has");
+            config.remark(&format!("{path}.{list}.{key}"), &text)
         };
-        format!("remark: {name} lists {key}, which no record of a database has")
-    };
-    let of_map = |map: &Arc<MapSource>| {
-        let absent = keys(map).into_iter().filter(|key| missing.contains(key));
-        absent.map(|key| remark(map, key)).collect::<Vec<_>>()
+        absent.map(remark).collect::<Vec<_>>()
     };
     maps.iter().flat_map(of_map).collect()
 }
@@ -166,4 +186,59 @@ fn remove_present(keys: &mut HashSet<String>, database: &Database) {
             return;
         }
     }
+}
+
+/// A remark on each set that something asks and no feed fills: until commands fill it, it is empty.
+fn set_remarks(config: &Config, engine: &Engine) -> Vec<String> {
+    let mut asked: Vec<(String, String, String)> = Vec::new();
+    for pool in config.pools.iter() {
+        if let Some(set) = &pool.overrides {
+            let what = format!("the pool '{}' has '{set}' for its overrides", pool.name);
+            asked.push((set.clone(), format!("pool.{}.overrides", pool.name), what));
+        }
+    }
+    for zone in &config.zones {
+        if let Some(ReversedSource::Blocklist(source)) = &zone.reversed {
+            let what = format!("the zone '{}' lists '{}'", zone.name, source.set);
+            asked.push((source.set.clone(), format!("zone.{}.blocklist.set", zone.name), what));
+        }
+    }
+    for named in engine.generation().rulesets() {
+        for set in named.sets() {
+            let what = format!("the ruleset '{}' asks '{set}'", named.name);
+            asked.push((set, format!("ruleset.{}", named.name), what));
+        }
+    }
+    let is_filled = |set: &str| {
+        let targets = config.feeds.iter().filter_map(|feed| feed.source.set.as_ref());
+        targets.into_iter().any(|target| target.name == set)
+    };
+    let unfilled = asked.into_iter().filter(|(set, ..)| !is_filled(set));
+    let remark = |(_, path, what): (String, String, String)| {
+        config.remark(&path, &format!("{what}, a set that no feed fills: it has what commands add"))
+    };
+    unfilled.map(remark).collect()
+}
+
+/// The process that serves this file, as far as the system shows it to us.
+fn serving_process(file: &Path) -> Option<u32> {
+    let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    let own = identity(file)?;
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let mut numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers.find(|pid| {
+        let folder = PathBuf::from(format!("/proc/{pid}"));
+        let Ok(line) = fs::read(folder.join("cmdline")) else { return false };
+        let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+        if words.get(1).is_none_or(|word| word != "serve") {
+            return false;
+        }
+        let named = words.iter().enumerate().find_map(|(index, word)| match word.as_ref() {
+            "--config" => words.get(index + 1).map(|name| name.to_string()),
+            word => word.strip_prefix("--config=").map(str::to_owned),
+        });
+        let Some(named) = named else { return false };
+        // Relative to where that process is.
+        fs::read_link(folder.join("cwd")).is_ok_and(|cwd| identity(&cwd.join(named)) == Some(own))
+    })
 }

@@ -49,11 +49,8 @@ pub(crate) enum Command {
     Enrich(EnrichArguments),
     /// Check a configuration file and the files it names
     ///
-    /// Exit code 2 with one line for the first error.
-    Check {
-        /// The TOML file
-        file: PathBuf,
-    },
+    /// Exit code 2 with one line for the first error: the one that would stop `whered serve`.
+    Check(CheckArguments),
     /// List the formats that files are read in, with an example of each
     Formats(FormatsArguments),
     /// Import points into a running server
@@ -232,6 +229,16 @@ pub(crate) struct ServeArguments {
     /// DNS datagrams per system call, 1 to 64
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) udp_batch: Option<u8>,
+}
+
+#[derive(Args)]
+pub(crate) struct CheckArguments {
+    /// The TOML file
+    pub(crate) file: PathBuf,
+    /// Check it as for `whered serve --take-over`: another process may hold its addresses and its
+    /// data directory. A process that serves this very file always may
+    #[arg(long)]
+    pub(crate) take_over: bool,
 }
 
 #[derive(Args)]

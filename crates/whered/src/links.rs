@@ -43,15 +43,20 @@ impl Links {
     /// One line that names the feed.
     pub(crate) fn check(config: &Config) -> Result<(), Failure> {
         for feed in &config.feeds {
-            let wrong = |error: Failure| match error {
-                Failure::Message(why) => Failure::Message(format!("feed '{}': {why}", feed.name)),
+            let name = &feed.name;
+            let wrong = |kind: &str, of: &str, error: Failure| match error {
+                Failure::Message(why) => {
+                    let at = config.location_of(&format!("feed.{name}.{kind}.{of}"));
+                    let at = at.map_or(String::new(), |at| format!("{at}: "));
+                    Failure::Message(format!("{at}feed '{name}': {why}"))
+                }
                 other => other,
             };
             for sink in &feed.sinks {
-                target(sink).map(drop).map_err(wrong)?;
+                target(sink).map(drop).map_err(|error| wrong("sink", &sink.name, error))?;
             }
             for stream in &feed.streams {
-                source(stream).map(drop).map_err(wrong)?;
+                source(stream).map(drop).map_err(|error| wrong("stream", &stream.name, error))?;
             }
         }
         Ok(())

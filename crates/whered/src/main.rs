@@ -23,6 +23,7 @@ mod import;
 mod ingest;
 mod interrupt;
 mod links;
+mod logging;
 mod lookup;
 mod manual;
 mod new_file;
@@ -82,7 +83,7 @@ fn main() -> ExitCode {
         Command::Zone(ZoneCommand::ConvertGdnsd(arguments)) => zone::convert_gdnsd(&arguments),
         Command::Match(arguments) => rules::find(&arguments),
         Command::Sync(arguments) => sync::run(&arguments),
-        Command::Check { file } => check::run(&file),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Backup(arguments) => data::backup(&arguments),
         Command::Restore { backup, data_dir, json } => data::restore(&backup, &data_dir, json),
         Command::Repair { data_dir, json } => data::repair(&data_dir, json),

@@ -5,34 +5,32 @@
 //! question. Standard output gets one line per listening address and then
 //! `ready`; everything later goes to the log on standard error.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process;
+use std::time::{Duration, Instant};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use whered_engine::read_file;
 use whered_server::dns::udp::{Calls, Receiving};
 use whered_server::{Config, ControlRequest, ControlRequests, HandedOver, Server, Successor};
 
-use crate::cli::ServeArguments;
+use crate::cli::{ServeArguments, VERSION};
 use crate::demo;
 use crate::interrupt;
 use crate::links::{self, Links};
+use crate::logging::Log;
 use crate::outcome::{Failure, Outcome};
 use crate::reload_note::ReloadNote;
 use crate::restart::Restart;
 use crate::service_manager;
-use crate::terminal;
 
 /// Where the demonstration keeps its data when nothing else is said.
 const DEMO_DATA_DIR: &str = "data";
 
 /// Runs the server until a signal ends it.
 pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
-    let colours = terminal::has_colours();
-    tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(colours).with_target(false).init();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(Failure::new)?;
     // Signals are caught before anything is opened: none is lost while starting.
@@ -42,7 +40,10 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
     let mut reloads = 0;
     let restart = Restart::note().map_err(Failure::new)?;
     let source = Source::new(arguments)?;
-    let mut server = source.start()?;
+    let config = source.config()?;
+    let logging = Log::start(config.log)?;
+    source.announce();
+    let mut server = source.start(config)?;
     if source.arguments.demo {
         demo::fill(server.engine())?;
     }
@@ -53,8 +54,9 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
     }
     // In this order: the manager must know of this process before the one before it ends.
     service_manager::ready();
+    tracing::info!("serving: {}", addresses(&server));
     server.dismiss_predecessor();
-    loop {
+    let reason = loop {
         let asked = runtime.block_on(async {
             tokio::select! {
                 asked = signals.next() => asked,
@@ -65,15 +67,15 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
         match asked {
             ServeRequest::Reload => {
                 reloads += 1;
-                let _ = reload(&source, &server, reloads);
+                let _ = reload(&source, &server, &logging, reloads);
             }
             ServeRequest::Client(ControlRequest::Reload(answer)) => {
                 reloads += 1;
-                answer.answer(reload(&source, &server, reloads));
+                answer.answer(reload(&source, &server, &logging, reloads));
             }
-            ServeRequest::Client(ControlRequest::Stop) => break,
+            ServeRequest::Client(ControlRequest::Stop) => break "a client",
             ServeRequest::Restart => restart.start(),
-            ServeRequest::Stop => break,
+            ServeRequest::Stop(reason) => break reason,
             ServeRequest::HandOver(successor) => {
                 let give_up = || runtime.block_on(signals.has_stopped());
                 match server.hand_over(successor, give_up).map_err(Failure::new)? {
@@ -81,19 +83,37 @@ pub(crate) fn run(arguments: ServeArguments) -> Result<Outcome, Failure> {
                         server = *resumed;
                         service_manager::ready();
                     }
-                    HandedOver::Done | HandedOver::Stopped => return Ok(Outcome::Found),
+                    HandedOver::Done => {
+                        tracing::info!("stopped: another process serves in this one's place");
+                        return Ok(Outcome::Found);
+                    }
+                    HandedOver::Stopped => {
+                        tracing::info!("stopped, on a signal while handing over");
+                        return Ok(Outcome::Found);
+                    }
                 }
             }
         }
-    }
+    };
     service_manager::stopping();
+    tracing::info!("stopping: {reason}");
+    let begun = Instant::now();
     server.stop().map_err(Failure::new)?;
+    tracing::info!("stopped after {:.1} s", begun.elapsed().as_secs_f64());
     Ok(Outcome::Found)
 }
 
 /// Reads the configuration anew; logs, notes and gives what came of it.
-fn reload(source: &Source, server: &Server, number: u64) -> Result<String, String> {
-    let reloaded = source.config().and_then(|config| server.reload(config).map_err(Failure::new));
+fn reload(source: &Source, server: &Server, logging: &Log, number: u64) -> Result<String, String> {
+    let take = |config: Config| {
+        Links::check(&config)?;
+        let (log, remarks) = (config.log, config.remarks());
+        let done = server.reload(config).map_err(Failure::new)?;
+        logging.take(log)?;
+        remarks.iter().for_each(|remark| tracing::warn!("{remark}"));
+        Ok(done)
+    };
+    let reloaded = source.config().and_then(take);
     let outcome = reloaded.map_err(|failure| match failure {
         Failure::Message(why) => why,
         Failure::ClosedPipe => "standard output is closed".to_owned(),
@@ -153,14 +173,22 @@ impl Source {
         Ok(Source { file, arguments })
     }
 
+    /// Logs what begins.
+    fn announce(&self) {
+        let from = match &self.file {
+            Some(file) => format!("configuration {}", file.display()),
+            None => "no configuration file".to_owned(),
+        };
+        let pid = process::id();
+        tracing::info!("whered {VERSION} starts as process {pid}: {from}");
+    }
+
     /// Starts the server, in the place of another one if that is asked.
-    fn start(&self) -> Result<Server, Failure> {
-        let config = self.config()?;
+    fn start(&self, config: Config) -> Result<Server, Failure> {
         Links::check(&config)?;
         for remark in config.remarks() {
             tracing::warn!("{remark}");
         }
-        let user = config.server.user.clone();
         let commit = env!("WHERED_COMMIT_SHOWN");
         if !commit.is_empty() {
             whered_server::set_commit(commit);
@@ -169,17 +197,7 @@ impl Source {
             true => Server::take_over(config, links::starter()),
             false => Server::start_with(config, links::starter()),
         };
-        let server = started.map_err(Failure::new)?;
-        // It is read anew on SIGHUP, by whoever the process is by now.
-        if let (Some(file), Some(user)) = (&self.file, user)
-            && let Err(error) = File::open(file)
-        {
-            // Nothing was written yet, and the error above all is to be told.
-            let _ = server.stop();
-            let why = format!("{error} (as the user '{user}' of [server])");
-            return Err(Failure::file(file, why));
-        }
-        Ok(server)
+        started.map_err(Failure::new)
     }
 
     /// The file's configuration with the flags laid over it.
@@ -198,15 +216,22 @@ impl Source {
         }
         if let Some(data_dir) = &self.arguments.data_dir {
             config.data_dir = Some(data_dir.clone());
+            config.replaced_by_flag("data_dir");
         }
-        let lay_over = |listen: &mut Vec<SocketAddr>, flags: &[SocketAddr]| {
-            if !flags.is_empty() {
-                *listen = flags.to_vec();
-            }
-        };
-        lay_over(&mut config.resp.listen, &self.arguments.resp);
-        lay_over(&mut config.http.listen, &self.arguments.http);
-        lay_over(&mut config.dns.listen, &self.arguments.dns);
+        let flags = [
+            ("resp.listen", &self.arguments.resp),
+            ("http.listen", &self.arguments.http),
+            ("dns.listen", &self.arguments.dns),
+        ];
+        for (key, addresses) in flags.into_iter().filter(|(_, addresses)| !addresses.is_empty()) {
+            let listen = match key {
+                "resp.listen" => &mut config.resp.listen,
+                "http.listen" => &mut config.http.listen,
+                _ => &mut config.dns.listen,
+            };
+            listen.clone_from(addresses);
+            config.replaced_by_flag(key);
+        }
         if let Some(batch) = self.arguments.udp_batch {
             let calls = if batch == 1 { Calls::Single } else { Calls::Many };
             config.dns.receiving = Receiving { batch: batch.into(), calls };
@@ -220,7 +245,8 @@ enum ServeRequest {
     Client(ControlRequest),
     Restart,
     HandOver(Successor),
-    Stop,
+    /// With the reason.
+    Stop(&'static str),
 }
 
 struct Signals {
@@ -244,8 +270,8 @@ impl Signals {
         tokio::select! {
             _ = self.reload.recv() => ServeRequest::Reload,
             _ = self.restart.recv() => ServeRequest::Restart,
-            _ = self.terminate.recv() => ServeRequest::Stop,
-            _ = self.interrupt.recv() => ServeRequest::Stop,
+            _ = self.terminate.recv() => ServeRequest::Stop("SIGTERM"),
+            _ = self.interrupt.recv() => ServeRequest::Stop("SIGINT"),
         }
     }
 
@@ -260,15 +286,30 @@ impl Signals {
     }
 }
 
-fn announce(server: &Server, demo: bool) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let doors = [
+/// Where the server listens, in one line.
+fn addresses(server: &Server) -> String {
+    let mut all: Vec<String> = Vec::new();
+    for (door, addresses) in doors(server) {
+        all.extend(addresses.iter().map(|address| format!("{door} {address}")));
+    }
+    all.extend(server.resp_unix_path().map(|path| format!("resp-unix {}", path.display())));
+    if all.is_empty() { "nothing listens".to_owned() } else { all.join(", ") }
+}
+
+/// The listeners by name.
+fn doors(server: &Server) -> [(&'static str, &[SocketAddr]); 5] {
+    [
         ("resp", server.resp_addresses()),
         ("resp-tls", server.resp_tls_addresses()),
         ("http", server.http_addresses()),
         ("http-tls", server.http_tls_addresses()),
         ("dns", server.dns_addresses()),
-    ];
+    ]
+}
+
+fn announce(server: &Server, demo: bool) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let doors = doors(server);
     for (door, addresses) in doors {
         for address in addresses {
             writeln!(out, "{door} {address}")?;

@@ -349,6 +349,73 @@ fn a_successor_that_fails_leaves_everything_as_it_was() {
 }
 
 #[test]
+fn a_take_over_that_would_fail_changes_nothing_at_the_old_process() {
+    let served = start("wrong-take-over");
+    let pid = served.pid();
+    let config = fs::read_to_string(served.folder.join("whered.toml")).expect("it is ours");
+    let mut client = connect(served.resp);
+    fs::write(served.folder.join("wrong.rules"), "chain input policy drop {\n accept it\n}\n")
+        .expect("the folder is ours");
+    let pool = |site: &str| {
+        format!(
+            "[[pool]]\nname = \"p\"\nowners = [\"www.example.com\"]\npolicy = [\"weighted\"]\n\
+             [[pool.site]]\nname = \"s\"\n{site}\n"
+        )
+    };
+    let feed = "[[feed]]\nname = \"f\"\nformat = \"ndjson\"\nmember = \"m\"\n\
+                into = { table = \"t\" }\n";
+    // A journal that a later program has begun: what the new process could not read.
+    let first = fs::read(served.folder.join("data/journal-00000000000000000001.log"));
+    let mut later = first.expect("there is a journal");
+    (later[8], later[12]) = (9, !later[12]);
+    let later_path = served.folder.join("data/journal-00000000000000009000.log");
+    let mistakes = [
+        ("unknown key", "[resq]\n".to_owned()),
+        ("wrong.rules:2", "[[ruleset]]\nname = \"r\"\npath = \"wrong.rules\"\n".to_owned()),
+        ("leads back to the pool", pool("cname = \"www.example.com\"")),
+        (
+            "none.pem",
+            "[resp.tls]\nlisten = [\"127.0.0.1:0\"]\ncertificate = \"none.pem\"\n\
+                      key = \"none.key\"\n"
+                .to_owned(),
+        ),
+        ("the drop folder", format!("{feed}drop_folder = \"whered.toml\"\n")),
+        ("feed 'f'", format!("{feed}[[feed.sink]]\nurl = \"mysql://h\"\n")),
+        ("which is not there", "[backup]\ndirectory = \"none\"\n".to_owned()),
+        ("there is no such user", "[server]\nuser = \"no-such-user\"\n".to_owned()),
+        ("journal format 9 is unknown", "[snapshot]\n".to_owned()),
+    ];
+    for (says, more) in &mistakes {
+        let is_later = says.starts_with("journal format");
+        if is_later {
+            fs::write(&later_path, &later).expect("the folder is ours");
+        }
+        fs::write(served.folder.join("next.toml"), format!("{config}{more}")).expect("it is ours");
+        let mut next = Command::new(env!("CARGO_BIN_EXE_whered"));
+        next.args(["serve", "--take-over", "--config"]).arg(served.folder.join("next.toml"));
+        let ended = next.output().expect("the program runs");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{says}: {said}");
+        assert!(said.lines().last().is_some_and(|line| line.contains(says)), "{says}: {said}");
+        if is_later {
+            fs::remove_file(&later_path).expect("it is there");
+        }
+        // The connection of before is still open, and the same process answers.
+        client.write_all(b"GEOADD places 8 50 m\r\n").expect("it is open");
+        let mut reply = [0; 4];
+        client.read_exact(&mut reply).expect("an answer");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        socket.set_read_timeout(Some(WAIT)).expect("a socket");
+        socket.send_to(&question(7, 7), served.dns).expect("loopback");
+        let mut bytes = [0; 2000];
+        let size = socket.recv(&mut bytes).expect("an answer");
+        assert!(is_right(&bytes[..size], 7), "{says}");
+        assert_eq!((served.pid(), is_running(pid)), (pid, true), "{says}");
+    }
+    assert!(!served.log().contains("handing over"), "{}", served.log());
+}
+
+#[test]
 fn a_successor_that_goes_with_the_data_is_done_without() {
     use socket2::{Domain, SockAddr, Socket, Type};
 

@@ -312,6 +312,17 @@ pub enum PoolOwnerReason {
     SignedZone(Name),
 }
 
+impl ZonesError {
+    /// The pool that it is about.
+    pub fn pool(&self) -> Option<&str> {
+        match self {
+            ZonesError::DuplicateZone { .. } | ZonesError::SignedReversed { .. } => None,
+            ZonesError::PoolTtl { pool, .. } | ZonesError::PoolOwner { pool, .. } => Some(pool),
+            ZonesError::AliasLoop(found) => Some(&found.pool),
+        }
+    }
+}
+
 impl fmt::Display for ZonesError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

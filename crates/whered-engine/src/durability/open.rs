@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use whered_store::{
-    Journal, JournalOptions, RecoveryReport, SnapshotInfo, SnapshotReader, Snapshots, Storage,
-    Wanted,
+    Found, Journal, JournalOptions, RecoveryReport, SnapshotInfo, SnapshotReader, Snapshots,
+    Storage, Wanted,
 };
 
 use super::replay::Replay;
 use super::{load, saved_feeds};
 use crate::error::EngineError;
-use crate::feeds::DEFINE_KIND;
 use crate::feeds::state::States;
+use crate::feeds::{BATCH_KIND, DEFINE_KIND};
 use crate::generation::changes::Changes;
 use crate::journal::operation::Operation;
 use crate::keyspace::Keyspace;
@@ -177,13 +177,35 @@ pub(crate) fn open(
     Ok((journal, report))
 }
 
+/// Reads what [`open`] would read, and changes nothing.
+///
+/// # Errors
+/// As [`open`], but for what contradicts itself only when it is applied.
+pub(crate) fn examine(storage: &dyn Storage) -> Result<(), EngineError> {
+    let newest = newest_of(&Snapshots::find(storage)?)?;
+    let wanted = newest.as_ref().map_or_else(Wanted::all, SnapshotInfo::wanted);
+    if let Some(info) = &newest {
+        SnapshotReader::open(storage, info)?;
+    }
+    let mut decode = |entry: whered_store::Entry<'_>| match entry.kind {
+        DEFINE_KIND | BATCH_KIND => Ok(()),
+        kind => Operation::decode(kind, entry.payload).map(drop),
+    };
+    Ok(Journal::examine(storage, wanted, &mut decode)?)
+}
+
 /// The newest snapshot, which must be good.
 fn newest(storage: &dyn Storage) -> Result<Option<SnapshotInfo>, EngineError> {
-    let mut found = Snapshots::find(storage)?;
+    let found = Snapshots::find(storage)?;
+    let newest = newest_of(&found)?;
+    Snapshots::remove_leftovers(storage, &found)?;
+    Ok(newest)
+}
+
+fn newest_of(found: &Found) -> Result<Option<SnapshotInfo>, EngineError> {
     let newest_good = found.complete.first().map_or(0, |info| info.start_sequence);
     if let Some(bad) = found.bad.iter().find(|bad| bad.start_sequence >= newest_good) {
         return Err(bad.error.clone().into());
     }
-    Snapshots::remove_leftovers(storage, &found)?;
-    if found.complete.is_empty() { Ok(None) } else { Ok(Some(found.complete.swap_remove(0))) }
+    Ok(found.complete.first().cloned())
 }

@@ -8,8 +8,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use whered_store::{DataDirectory, Storage, StoreError};
+use whered_store::{DataDirectory, DirectoryStorage, Journal, Storage, StoreError};
 
+use crate::durability;
 use crate::error::EngineError;
 
 /// Gives the files of a folder.
@@ -40,6 +41,21 @@ impl Disk {
             Ok(Arc::new(parent.folder(name)?))
         };
         Ok(Disk { storage, folder: Box::new(folder), directory: Some(directory), quarantine })
+    }
+
+    /// What opening a data directory would be refused for, without making or changing anything.
+    /// Costs a read of the journal after the newest snapshot, unless another process may hold the
+    /// directory: then the headers alone are read.
+    pub(super) fn examine(path: &Path, may_be_held: bool) -> Result<(), EngineError> {
+        let storage = DirectoryStorage::new(path);
+        if may_be_held {
+            if DataDirectory::examine_shared(path)? {
+                Journal::check_versions(&storage)?;
+            }
+        } else if DataDirectory::examine(path)? {
+            durability::open::examine(&storage)?;
+        }
+        Ok(())
     }
 
     /// The files of a folder.

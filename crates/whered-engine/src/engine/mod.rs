@@ -38,7 +38,7 @@ use crate::clock::{self, Clock};
 use crate::databases::{MemoryUse, NamedDatabase};
 use crate::durability::open::Parts;
 use crate::durability::{self, OpenReport, ShowProgress, SnapshotOptions, Snapshots};
-use crate::error::{EngineError, WriteError};
+use crate::error::{EngineError, Subject, WriteError};
 use crate::feeds::budget::Residency;
 use crate::feeds::state::States;
 use crate::feeds::{self, Feeds};
@@ -49,7 +49,7 @@ use crate::journal::log::{Durability, Log, Ticket};
 use crate::journal::watch::Watch;
 use crate::keyspace::Keyspace;
 use crate::prefix_sets::PrefixSets;
-use crate::rulesets::RulesOptions;
+use crate::rulesets::{ReadFile, RulesOptions};
 use crate::steering::Live;
 use crate::steering::catchment::Catchments;
 use crate::sync::{Notify, lock};
@@ -134,6 +134,27 @@ fn open_feeds(
     Feeds::open(&setup.feeds, states, log, Some(&places))
 }
 
+/// The files of a start as they serve when commands have changed nothing.
+pub(crate) struct StartFiles {
+    generation: Generation,
+    rulesets: Vec<ReadFile>,
+    zone_includes: BTreeMap<String, Vec<PathBuf>>,
+}
+
+impl StartFiles {
+    /// Reads them and puts them together.
+    ///
+    /// # Errors
+    /// As [`LoadedFiles::read`], [`Generation::build`] and [`Generation::check_places`].
+    pub(crate) fn read(setup: &Setup) -> Result<StartFiles, EngineError> {
+        let loaded = LoadedFiles::read(setup, None)?;
+        let (rulesets, zone_includes) = (loaded.rulesets.clone(), loaded.zone_includes.clone());
+        let generation = Generation::build(1, setup, &Changes::default(), loaded, None)?;
+        generation.check_places()?;
+        Ok(StartFiles { generation, rulesets, zone_includes })
+    }
+}
+
 /// What the next generation is built from.
 pub(crate) struct Control {
     pub(crate) setup: Setup,
@@ -160,21 +181,32 @@ impl Engine {
     /// journal is damaged, or a file of the setup is missing or wrong.
     pub fn open(mut options: EngineOptions) -> Result<(Arc<Engine>, OpenReport), EngineError> {
         // Files come first: a mistake in one must not leave a new, empty directory behind.
-        let loaded = LoadedFiles::read(&options.setup, None)?;
+        // What would stop it later stops it before another process gives its data up.
+        let files = StartFiles::read(&options.setup)?;
         for feed in &options.setup.feeds {
-            feed.check().map_err(EngineError::new)?;
+            let about = |why| EngineError::new(why).about(Subject::Feed(feed.name.clone()));
+            feed.check().map_err(about)?;
         }
         if let Some(before_data) = options.before_data.take() {
             before_data().map_err(EngineError::new)?;
         }
         let disk = options.data_dir.as_deref().map(Disk::lock).transpose()?;
-        Engine::open_on(options, loaded, disk)
+        Engine::open_on(options, files, disk)
+    }
+
+    /// What [`Engine::open`] would be refused for because of its data directory, without making or
+    /// changing anything; `may_be_held` when another process is to give it up first.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn examine_data(data_dir: &Path, may_be_held: bool) -> Result<(), EngineError> {
+        Disk::examine(data_dir, may_be_held)
     }
 
     /// As [`Engine::open`], when the files of the setup are read and the data directory is held.
     pub(crate) fn open_on(
         options: EngineOptions,
-        loaded: LoadedFiles,
+        files: StartFiles,
         disk: Option<Disk>,
     ) -> Result<(Arc<Engine>, OpenReport), EngineError> {
         let mut changes = Changes::default();
@@ -202,10 +234,10 @@ impl Engine {
         prefix_sets.compact_all();
         let last_sequence = report.recovery.as_ref().map_or(0, |found| found.last_sequence);
         let log = Arc::new(Log::new(journal, last_sequence));
-        let zone_includes = Mutex::new(loaded.zone_includes.clone());
+        let zone_includes = Mutex::new(files.zone_includes);
         let live_challenges = LiveChallenges::default();
         live_challenges.show(&changes.challenges);
-        let generation = Generation::build(1, &options.setup, &changes, loaded, None)?;
+        let generation = files.generation.with_changes(&options.setup, &changes, files.rulesets)?;
         let feeds = open_feeds(&options.setup, &states, &log, disk.as_ref(), spool_options)?;
         let engine = Engine {
             current: Current::new(generation),
@@ -304,6 +336,11 @@ impl Engine {
     /// Why the disk has no room for the journal, while it has none.
     pub fn journal_full(&self) -> Option<String> {
         self.log.journal().and_then(Journal::full)
+    }
+
+    /// How many writes the journal had no room for or could not take, by reason.
+    pub fn refused_writes(&self) -> [(&'static str, u64); 3] {
+        self.log.refused()
     }
 
     /// The journal's counters; `None` without a data directory.

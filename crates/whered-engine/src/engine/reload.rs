@@ -43,6 +43,7 @@ impl Engine {
         let number = current.number() + 1;
         let old = Some(&*current);
         let generation = Generation::build(number, &setup, &control.changes, loaded, old)?;
+        generation.check_places()?;
         let report = ReloadReport {
             generation: number,
             databases: setup.databases.len(),

@@ -11,8 +11,8 @@ use whered_store::SimulatedDisk;
 
 use super::tests::{Random, Sighting, in_memory, options, sightings, upload};
 use super::{Feed, FeedLimits, FeedSource, HotOptions, Upload};
+use crate::engine::StartFiles;
 use crate::engine::{Disk, Engine, EngineOptions};
-use crate::generation::setup::LoadedFiles;
 use crate::tables::{Cell, Row, Table, Value};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -42,7 +42,7 @@ fn open(
 ) -> Result<Arc<Engine>, String> {
     let mut options = options(sources);
     options.setup.hot = HotOptions { memory_budget_bytes: budget, turn: Duration::ZERO };
-    let loaded = LoadedFiles::read(&options.setup, None).expect("there are no files");
+    let loaded = StartFiles::read(&options.setup).expect("there are no files");
     let opened = Engine::open_on(options, loaded, Some(Disk::simulated(disk)));
     Ok(opened.map_err(|error| error.to_string())?.0)
 }
@@ -454,7 +454,7 @@ fn a_repair_lets_a_feed_go_on_whose_cold_file_is_gone_and_changes_no_other() {
         drop(engine);
         whered_store::repair(&storage, &mut |_| ()).expect("it can be read");
         let repairing = EngineOptions { repairs_feeds: true, ..options(Vec::new()) };
-        let loaded = LoadedFiles::read(&repairing.setup, None).expect("there are no files");
+        let loaded = StartFiles::read(&repairing.setup).expect("there are no files");
         let (engine, _) = Engine::open_on(repairing, loaded, Some(Disk::simulated(&disk)))
             .unwrap_or_else(|error| panic!("{has_later_batch}: {error}"));
         let reset = engine.feeds().reset();

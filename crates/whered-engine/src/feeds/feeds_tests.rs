@@ -15,8 +15,9 @@ use super::{
     Encoding, Feed, FeedInput, FeedLimits, FeedSource, LinkStatus, PushError, SetTarget,
     SpoolTicket, Upload, UploadStatus,
 };
+use crate::engine::StartFiles;
 use crate::engine::{Disk, Engine, EngineOptions};
-use crate::generation::setup::{LoadedFiles, Setup};
+use crate::generation::setup::Setup;
 use crate::keyspace::{AddCondition, SetText, TextExpiry};
 use crate::tables::{Cell, ColumnSource, RowsOf, Rule, TableSource, Value};
 pub(super) use whered_random::Random;
@@ -77,7 +78,7 @@ pub(super) fn options(feeds: Vec<FeedSource>) -> EngineOptions {
 
 pub(super) fn open(disk: &SimulatedDisk, feeds: Vec<FeedSource>) -> Result<Arc<Engine>, String> {
     let options = options(feeds);
-    let loaded = LoadedFiles::read(&options.setup, None).expect("there are no files");
+    let loaded = StartFiles::read(&options.setup).expect("there are no files");
     let opened = Engine::open_on(options, loaded, Some(Disk::simulated(disk)));
     Ok(opened.map_err(|error| error.to_string())?.0)
 }
@@ -648,7 +649,7 @@ fn sinks_hear_of_batches_only_when_these_survive_a_crash_whatever_the_policy() {
         let open = |disk: &SimulatedDisk| {
             let mut options = options(vec![sightings()]);
             options.journal.sync = sync;
-            let loaded = LoadedFiles::read(&options.setup, None).expect("there are no files");
+            let loaded = StartFiles::read(&options.setup).expect("there are no files");
             let opened = Engine::open_on(options, loaded, Some(Disk::simulated(disk)));
             opened.expect("it opens").0
         };

@@ -248,6 +248,8 @@ struct Counters {
     uploads: AtomicU64,
     upload_bytes: AtomicU64,
     rejected_uploads: AtomicU64,
+    /// By [`PushError::REASONS`].
+    refused_uploads: [AtomicU64; PushError::REASONS.len()],
     records: AtomicU64,
     rejected_records: AtomicU64,
     batches: AtomicU64,
@@ -350,6 +352,7 @@ impl Feed {
             uploads: of(&counters.uploads),
             upload_bytes: of(&counters.upload_bytes),
             rejected_uploads: of(&counters.rejected_uploads),
+            refused_uploads: counters.refused_uploads.each_ref().map(of),
             records: of(&counters.records),
             rejected_records: of(&counters.rejected_records),
             uploads_per_second: counters.upload_rate.per_second(),

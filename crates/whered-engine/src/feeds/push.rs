@@ -124,6 +124,15 @@ impl Feed {
     /// # Errors
     /// [`PushError`]; nothing of it is kept then.
     pub fn push(&self, upload: Upload<'_>) -> Result<Pushed, PushError> {
+        let pushed = self.take(upload);
+        if let Err(error) = &pushed {
+            let refused = &self.counters.refused_uploads;
+            refused[error.reason_index()].fetch_add(1, Ordering::Relaxed);
+        }
+        pushed
+    }
+
+    fn take(&self, upload: Upload<'_>) -> Result<Pushed, PushError> {
         if let Some(reason) = self.out_of_service() {
             return Err(PushError::Failed(reason));
         }
@@ -133,7 +142,7 @@ impl Feed {
         if !upload.more.is_empty() && (checked.is_err() || is_hashed) {
             // A check that needs all of it sees it in one piece.
             let bytes = [&[upload.bytes], upload.more].concat().concat();
-            return self.push(Upload { bytes: &bytes, more: &[], ..upload });
+            return self.take(Upload { bytes: &bytes, more: &[], ..upload });
         }
         checked?;
         if self.memory.is_over() {

@@ -46,6 +46,21 @@ pub enum PushError {
     Failed(String),
 }
 
+impl PushError {
+    /// The words for the cases, as metrics have them.
+    pub const REASONS: [&'static str; 4] = ["full", "too_large", "invalid", "failed"];
+
+    /// Which of [`PushError::REASONS`] it is.
+    pub(super) fn reason_index(&self) -> usize {
+        match self {
+            PushError::Full { .. } => 0,
+            PushError::TooLarge { .. } => 1,
+            PushError::Invalid(_) => 2,
+            PushError::Failed(_) => 3,
+        }
+    }
+}
+
 impl fmt::Display for PushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -131,6 +146,8 @@ pub struct FeedStats {
     pub upload_bytes: u64,
     /// Uploads of which nothing counts.
     pub rejected_uploads: u64,
+    /// Uploads that were not taken, by [`PushError::REASONS`].
+    pub refused_uploads: [u64; PushError::REASONS.len()],
     /// Records that count.
     pub records: u64,
     /// Records that do not.

@@ -29,6 +29,12 @@ impl Changes {
             || self.record_challenge(operation)?)
     }
 
+    /// Whether commands have changed nothing that a generation is built from.
+    pub(crate) fn is_empty(&self) -> bool {
+        let mut built_from = self.sites.operations().chain(self.rules.operations());
+        built_from.next().is_none()
+    }
+
     /// Operations that record all of this again.
     pub(crate) fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
         let challenges = self.challenges.iter().map(|(owner, token, expires_at_millis)| {

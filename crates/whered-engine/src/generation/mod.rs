@@ -19,7 +19,7 @@ use whered_dns::{Answer, Choice, Chooser, Client, Name, Zone, Zones};
 use whered_geo::Place;
 
 use crate::databases::NamedDatabase;
-use crate::error::EngineError;
+use crate::error::{EngineError, Subject};
 use crate::generation::changes::Changes;
 use crate::generation::setup::{LoadedFiles, Setup};
 use crate::rulesets::{CompileContext, NamedRuleset, NumberedRuleset, ReadFile, RulesOptions};
@@ -59,19 +59,58 @@ impl Generation {
             named.generation = number;
             Arc::new(named)
         };
-        let databases: Vec<_> = loaded.databases.into_iter().map(in_generation).collect();
+        let databases = loaded.databases.into_iter().map(in_generation).collect();
+        let (zones, rulesets) = (loaded.zones, loaded.rulesets);
+        let loaded = BuiltFrom {
+            databases,
+            zones,
+            rulesets,
+            known: old.map_or(&[], |old| &old.rulesets),
+            is_start: old.is_none(),
+        };
+        Generation::build_from(number, setup, changes, loaded)
+    }
+
+    /// The generation of a start once what commands have changed is known: the files are those of
+    /// this one, which was built without.
+    ///
+    /// # Errors
+    /// As [`Generation::build`].
+    pub(crate) fn with_changes(
+        self,
+        setup: &Setup,
+        changes: &Changes,
+        rulesets: Vec<ReadFile>,
+    ) -> Result<Generation, EngineError> {
+        if changes.is_empty() {
+            return Ok(self);
+        }
+        let (databases, zones) = (self.databases, self.zone_list);
+        // What was compiled a moment ago is compiled again only where it asks for places.
+        let known = &self.rulesets;
+        let loaded = BuiltFrom { databases, zones, rulesets, known, is_start: true };
+        Generation::build_from(self.number, setup, changes, loaded)
+    }
+
+    fn build_from(
+        number: u64,
+        setup: &Setup,
+        changes: &Changes,
+        loaded: BuiltFrom<'_>,
+    ) -> Result<Generation, EngineError> {
+        let BuiltFrom { databases, zones: zone_list, rulesets: files, known, is_start } = loaded;
         let place_database = place_database(setup, &databases)?;
         let pools: Vec<_> = setup.pools.iter().map(|p| Arc::new(changes.sites.apply(p))).collect();
         let reversed = reversed(setup, &databases)?;
-        let zones = Arc::new(build_zones(&loaded.zones, &reversed, &pools)?);
+        let zones = Arc::new(build_zones(&zone_list, &reversed, &pools)?);
         let context =
             CompileContext { databases: &databases, default: place_database, options: setup.rules };
-        let (rulesets, resting) = rulesets(&loaded.rulesets, changes, &context, old)?;
+        let (rulesets, resting) = rulesets(&files, changes, &context, known, is_start)?;
         let mut generation = Generation {
             number,
             databases,
             place_database,
-            zone_list: loaded.zones,
+            zone_list,
             reversed,
             zones,
             pools,
@@ -82,6 +121,27 @@ impl Generation {
         generation.steering =
             generation.pools.iter().map(|pool| generation.new_steering(pool)).collect();
         Ok(generation)
+    }
+
+    /// A field that no record of its database has makes a condition that no packet meets: mostly a
+    /// typing error. Rulesets of files are looked at; costs a look at the records until one has the
+    /// field.
+    ///
+    /// # Errors
+    /// The first such condition, with its place in its file.
+    pub(crate) fn check_places(&self) -> Result<(), EngineError> {
+        for named in self.rulesets.iter().filter(|named| named.file.is_some()) {
+            let wrong = named.wrong_places();
+            if let [first, others @ ..] = &wrong[..] {
+                let more = match others.len() {
+                    0 => String::new(),
+                    more => format!("; {more} more conditions ask for what no database has"),
+                };
+                let about = Subject::Ruleset(named.name.clone());
+                return Err(EngineError::new(format!("{first}{more}")).about(about));
+            }
+        }
+        Ok(())
     }
 
     /// The next generation after the sites of one pool have changed.
@@ -331,6 +391,17 @@ impl Chooser for Generation {
     }
 }
 
+/// What a generation is built from, beside the setup.
+struct BuiltFrom<'a> {
+    databases: Vec<Arc<NamedDatabase>>,
+    zones: Vec<Arc<Zone>>,
+    rulesets: Vec<ReadFile>,
+    /// Rulesets that are compiled already.
+    known: &'a [Arc<NamedRuleset>],
+    /// Whether there is no generation that could serve on.
+    is_start: bool,
+}
+
 /// Rulesets that serve, and those that rest with the reason.
 type Rulesets = (Vec<Arc<NamedRuleset>>, Vec<(String, String)>);
 
@@ -339,15 +410,20 @@ fn rulesets(
     files: &[ReadFile],
     changes: &Changes,
     context: &CompileContext<'_>,
-    old: Option<&Generation>,
+    known: &[Arc<NamedRuleset>],
+    is_start: bool,
 ) -> Result<Rulesets, EngineError> {
-    let known = |name: &str| old.and_then(|old| old.ruleset(name));
+    let known = |name: &str| known.iter().find(|named| named.name == name);
     let mut rulesets = Vec::new();
     for file in files {
         let same = known(&file.source.name).filter(|named| named.is_of(file, context));
         rulesets.push(match same {
             Some(named) => Arc::clone(named),
-            None => Arc::new(NamedRuleset::compile_file(file, context)?),
+            None => {
+                let about =
+                    |error: EngineError| error.about(Subject::Ruleset(file.source.name.clone()));
+                Arc::new(NamedRuleset::compile_file(file, context).map_err(about)?)
+            }
         });
     }
     let mut resting = Vec::new();
@@ -368,7 +444,7 @@ fn rulesets(
             Ok(named) => rulesets.push(Arc::new(named)),
             // At a start there is nothing that could serve on, and one ruleset is no reason to have
             // no server.
-            Err(error) if old.is_none() => resting.push((name.to_owned(), error.to_string())),
+            Err(error) if is_start => resting.push((name.to_owned(), error.to_string())),
             Err(error) => {
                 return Err(EngineError::new(format!("ruleset '{name}', set by command: {error}")));
             }
@@ -387,7 +463,8 @@ fn place_database(
     match databases.iter().position(|database| database.name == *name) {
         Some(index) => Ok(Some(index)),
         None => {
-            Err(EngineError::new(format!("no such database '{name}' for the places of clients")))
+            let message = format!("no such database '{name}' for the places of clients");
+            Err(EngineError::new(message).about(Subject::PlaceDatabase))
         }
     }
 }
@@ -402,7 +479,8 @@ fn reversed(
             && !databases.iter().any(|database| database.name == source.database)
         {
             let (zone, database) = (&zone.name, &source.database);
-            return Err(EngineError::new(format!("zone '{zone}': no such database '{database}'")));
+            let message = format!("zone '{zone}': no such database '{database}'");
+            return Err(EngineError::new(message).about(Subject::Zone(zone.clone())));
         }
         Ok(zone.reversed.clone())
     });
@@ -425,7 +503,8 @@ fn build_zones(
         let owners = pool.owners.iter().map(|owner| {
             let parsed: Result<Name, _> = owner.parse();
             parsed.map_err(|error| {
-                EngineError::new(format!("pool '{}': owner '{owner}': {error}", pool.name))
+                let message = format!("pool '{}': owner '{owner}': {error}", pool.name);
+                EngineError::new(message).about(Subject::Pool(pool.name.clone()))
             })
         });
         builder = builder.add_pool(whered_dns::Pool {
@@ -435,7 +514,13 @@ fn build_zones(
             answers: answers(pool),
         });
     }
-    builder.build().map_err(|error| EngineError::new(error.to_string()))
+    builder.build().map_err(|error| {
+        let message = EngineError::new(error.to_string());
+        match error.pool() {
+            Some(pool) => message.about(Subject::Pool(pool.to_owned())),
+            None => message,
+        }
+    })
 }
 
 /// What DNS says for each site of a pool.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use whered_dns::{Dnssec, Name, Zone};
 
 use crate::databases::{DatabaseSource, DatabaseStatus, FileState, NamedDatabase, read_file};
-use crate::error::EngineError;
+use crate::error::{EngineError, Subject};
 use crate::feeds::{FeedSource, HotOptions};
 use crate::generation::Generation;
 use crate::rulesets::{self, ReadFile, RulesOptions, RulesetSource};
@@ -83,20 +83,23 @@ impl LoadedFiles {
             let status = known.map(|named| Arc::clone(&named.status)).unwrap_or_default();
             NamedDatabase::load(source, Arc::clone(&status)).map_err(|failure| {
                 status.note_failure(&failure);
-                EngineError::new(failure.message)
+                EngineError::new(failure.message).about(Subject::Database(source.name.clone()))
             })
         };
         let databases = setup.databases.iter().map(read_database).collect::<Result<_, _>>()?;
         let mut zone_includes = BTreeMap::new();
-        let zones = setup
-            .zones
-            .iter()
-            .map(|source| read_zone(source, zone_includes.entry(source.name.clone()).or_default()));
+        let zones = setup.zones.iter().map(|source| {
+            let includes = zone_includes.entry(source.name.clone()).or_default();
+            let about = |error: EngineError| error.about(Subject::Zone(source.name.clone()));
+            read_zone(source, includes).map_err(about)
+        });
         let zones = zones.collect::<Result<_, _>>()?;
         let read_ruleset = |source: &RulesetSource| {
             let known = current.and_then(|generation| generation.ruleset(&source.name));
             let known = known.and_then(|named| named.file.as_ref());
-            read_ruleset(source, known.map(|file| Arc::clone(&file.status)).unwrap_or_default())
+            let status = known.map(|file| Arc::clone(&file.status)).unwrap_or_default();
+            let about = |error: EngineError| error.about(Subject::Ruleset(source.name.clone()));
+            read_ruleset(source, status).map_err(about)
         };
         let rulesets = setup.rulesets.iter().map(read_ruleset).collect::<Result<_, _>>()?;
         Ok(LoadedFiles { databases, zones, zone_includes, rulesets })

@@ -25,7 +25,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use whered_store::{DetachedReservation, Journal, Reservation};
+use whered_store::{DetachedReservation, Journal, Reservation, StoreError};
 
 use crate::error::WriteError;
 use crate::journal::operation::{Operation, batch_head, batch_kind, push_to_batch};
@@ -91,6 +91,29 @@ pub(crate) struct Log {
     last_appended: AtomicU64,
     gate: ExclusiveGate,
     watch: Watch,
+    refused: RefusedWrites,
+}
+
+/// How many writes the journal had no room for, or could not take.
+#[derive(Debug, Default)]
+struct RefusedWrites {
+    full: AtomicU64,
+    failed: AtomicU64,
+    too_large: AtomicU64,
+}
+
+impl RefusedWrites {
+    #[cold]
+    fn note(&self, error: StoreError) -> WriteError {
+        let error = WriteError::from(error);
+        let count = match &error {
+            WriteError::Poisoned(_) => &self.failed,
+            WriteError::TooLarge(_) => &self.too_large,
+            _ => &self.full,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        error
+    }
 }
 
 impl Log {
@@ -100,7 +123,15 @@ impl Log {
             last_appended: AtomicU64::new(last_sequence),
             gate: ExclusiveGate::default(),
             watch: Watch::default(),
+            refused: RefusedWrites::default(),
         }
+    }
+
+    /// How many writes were refused, by reason.
+    pub(crate) fn refused(&self) -> [(&'static str, u64); 3] {
+        let RefusedWrites { full, failed, too_large } = &self.refused;
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        [("disk_full", of(full)), ("disk_failed", of(failed)), ("too_large", of(too_large))]
     }
 
     pub(crate) fn journal(&self) -> Option<&Journal> {
@@ -126,7 +157,10 @@ impl Log {
         payload_size_bytes: usize,
     ) -> Result<EntryReservation<'_>, WriteError> {
         let reservation = match &self.journal {
-            Some(journal) => Some(journal.reserve(payload_size_bytes)?),
+            Some(journal) => {
+                let reserved = journal.reserve(payload_size_bytes);
+                Some(reserved.map_err(|error| self.refused.note(error))?)
+            }
             None => None,
         };
         Ok(EntryReservation { log: self, reservation, is_batched: false })
@@ -173,7 +207,7 @@ impl Log {
         payload_size_bytes: usize,
     ) -> Result<(), WriteError> {
         let room_bytes = batch.room_bytes + BATCHED_BYTES + payload_size_bytes;
-        let larger = journal.reserve(room_bytes)?;
+        let larger = journal.reserve(room_bytes).map_err(|error| self.refused.note(error))?;
         if let Some(old) = batch.room.replace(larger.detach()) {
             drop(journal.attach(old));
         }

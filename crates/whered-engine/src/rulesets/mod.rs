@@ -223,6 +223,11 @@ impl NamedRuleset {
         self.edition().wrong_places()
     }
 
+    /// The prefix sets of the server that its rules name. Costs a copy of the ruleset.
+    pub fn sets(&self) -> Vec<String> {
+        references::sets_of(&self.edition().live.to_ruleset().0)
+    }
+
     /// The ruleset as it is now.
     pub fn edition(&self) -> Arc<Edition> {
         self.edition.load_full()

@@ -34,6 +34,16 @@ impl RuleReferences {
     }
 }
 
+/// The prefix sets of the server that a ruleset names, each once.
+pub(super) fn sets_of(ruleset: &Ruleset) -> Vec<String> {
+    let mut references = RuleReferences::default();
+    let conditions = ruleset.rules().iter().flat_map(|rule| &rule.conditions);
+    conditions.for_each(|condition| references.add(condition, ruleset));
+    references.sets.sort_unstable();
+    references.sets.dedup();
+    references.sets
+}
+
 /// What a whole ruleset names.
 ///
 /// # Errors

@@ -132,14 +132,14 @@ fn unknown_keys_are_refused_with_the_allowed_ones() {
     refuses(
         "[resp]\n  lisen = []\n",
         "2:3: unknown key 'lisen' in [resp]; allowed: listen, tls, unix_socket, \
-         unix_socket_permissions, password, password_sha256, user, threads, max_clients, \
+         unix_socket_permissions, password, password_file, password_sha256, user, threads, max_clients, \
          idle_timeout_seconds, tcp_keepalive_seconds, output_buffer_limit_bytes, \
          pubsub_buffer_limit_bytes, query_buffer_limit_bytes, client_buffers_limit_bytes, \
          max_memory_bytes, slowlog_threshold_micros, slowlog_max_len",
     );
     refuses(
         "datadir = 1\n",
-        "1:1: unknown key 'datadir' in the top level; allowed: data_dir, server, resp, http, dns, \
+        "1:1: unknown key 'datadir' in the top level; allowed: data_dir, log, server, resp, http, dns, \
          journal, snapshot, backup, sets, rules, database, ruleset, zone, map, pool, feed, feeds",
     );
     refuses(
@@ -213,7 +213,7 @@ fn a_wrong_mode_reload_or_field_is_refused_with_what_is_allowed() {
 
 #[test]
 fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
-    let top = "data_dir, server, resp, http, dns, journal, snapshot, backup, sets, rules, database, \
+    let top = "data_dir, log, server, resp, http, dns, journal, snapshot, backup, sets, rules, database, \
                ruleset, zone, map, pool, feed, feeds";
     refuses(
         "[[capture]]\nname = 'a'\n",
@@ -669,7 +669,8 @@ fn a_user_has_lists_of_names_by_kind_and_a_remark_for_each_that_his_commands_nee
     let names = &config.resp.users[0].names;
     assert_eq!(names[&NameKind::Set], ["b*", "c"]);
     assert!(names[&NameKind::Feed].is_empty() && names.len() == 2);
-    let lacking = "the user 'ann' may give TABLE.SCAN, but has no 'tables': they are refused";
+    let lacking = "edge.toml:1:1: remark: the user 'ann' may give TABLE.SCAN, but has no 'tables': \
+                   they are refused";
     assert_eq!(config.remarks(), [lacking]);
     let all = text.replace("sets = [\"b*\", \"c\"]\nfeeds = []\n", "keys = [\"*\"]\n");
     assert!(Config::from_toml(&all, Path::new("edge.toml")).unwrap().remarks().is_empty());
@@ -703,7 +704,8 @@ fn a_listener_opens_only_with_its_section() {
     assert!(Config::closed().remarks()[0].starts_with("nothing listens; "));
     let zones = "[resp]\n[[zone]]\nname = 'a'\npath = 'a'\n";
     let remarks = Config::from_toml(zones, Path::new("edge.toml")).unwrap().remarks();
-    assert_eq!(remarks, ["zones are defined and DNS is closed: there is no [dns]"]);
+    let closed = "edge.toml:2:1: remark: zones are defined and DNS is closed: there is no [dns]";
+    assert_eq!(remarks, [closed]);
 }
 
 #[test]

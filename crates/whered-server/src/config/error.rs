@@ -3,6 +3,7 @@
 //!
 //! Lines and columns count from 1; a column counts characters, as editors do.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,24 @@ impl std::error::Error for ConfigError {}
 pub(super) struct Document<'a> {
     pub(super) text: &'a str,
     pub(super) path: &'a Path,
+    pub(super) notes: RefCell<Notes>,
+}
+
+/// What reading finds beside the values.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Notes {
+    /// Lines on what is allowed and hardly meant, each with its place.
+    pub(super) remarks: Vec<String>,
+    /// Files that a reload reads again.
+    pub(super) read_files: Vec<PathBuf>,
+    /// A secret stands in a configuration that everybody may read, and that was remarked on.
+    pub(super) has_open_secret: bool,
+}
+
+impl<'a> Document<'a> {
+    pub(super) fn new(text: &'a str, path: &'a Path) -> Document<'a> {
+        Document { text, path, notes: RefCell::default() }
+    }
 }
 
 impl Document<'_> {

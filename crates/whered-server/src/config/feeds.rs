@@ -21,6 +21,7 @@ use super::error::ConfigError;
 use super::feed_tables;
 use super::feed_values::{FIELD, read_table, read_value};
 use super::named::Names;
+use super::secrets::read_secret;
 use super::section::{Entry, Keys, Section, SpannedValue, defined, resolve_path};
 use super::storage::read_sync;
 use crate::feeds::{FeedConfig, SinkConfig, StreamConfig};
@@ -54,6 +55,7 @@ const FEED: Keys = Keys {
         "into",
         "consolidate",
         "token",
+        "token_file",
         "drop_folder",
         "upload_size_max",
         "spool_size_max",
@@ -88,11 +90,14 @@ const ZONE: Keys = Keys {
 };
 const STREAM: Keys = Keys {
     title: "[[feed.stream]]",
-    allowed: &["name", "url", "stream", "field", "from", "join"],
+    allowed: &["name", "url", "url_file", "stream", "field", "from", "join"],
     later: &[],
 };
-const SINK: Keys =
-    Keys { title: "[[feed.sink]]", allowed: &["name", "url", "tables", "adopt"], later: &[] };
+const SINK: Keys = Keys {
+    title: "[[feed.sink]]",
+    allowed: &["name", "url", "url_file", "tables", "adopt"],
+    later: &[],
+};
 
 /// The tables of this module that have a section in the documentation.
 #[cfg(test)]
@@ -143,16 +148,12 @@ pub(super) fn read_common(
     Ok(())
 }
 
-/// Reads every `[[feed]]`; gives where the first one is, too.
-pub(super) fn read_feeds(
-    top: &Section<'_>,
-) -> Result<(Vec<FeedConfig>, Option<String>), ConfigError> {
+/// Reads every `[[feed]]`.
+pub(super) fn read_feeds(top: &Section<'_>) -> Result<Vec<FeedConfig>, ConfigError> {
     let mut names = Names::new("feed");
     let mut tables = Names::new("table");
     let read = |section: &Section<'_>| read_feed(section, &mut names, &mut tables);
-    let sections = top.tables("feed", &FEED)?;
-    let first = sections.first().map(|first| first.document.at(&first.span));
-    Ok((sections.iter().map(read).collect::<Result<_, _>>()?, first))
+    top.tables("feed", &FEED)?.iter().map(read).collect()
 }
 
 fn read_feed(
@@ -198,12 +199,12 @@ fn check_name(
 }
 
 fn read_token(section: &Section<'_>) -> Result<Option<String>, ConfigError> {
-    let Some(token) = section.filled_text("token")? else { return Ok(None) };
+    let Some(token) = read_secret(section, "token", "token_file")? else { return Ok(None) };
     if !token.value.bytes().all(|byte| byte.is_ascii_graphic()) {
         let allowed = "visible ASCII characters without spaces";
         return Err(section.refuse(&token.span, "token", "cannot stand in a header", allowed));
     }
-    Ok(Some(token.value.to_owned()))
+    Ok(Some(token.value))
 }
 
 fn read_limits(section: &Section<'_>) -> Result<FeedLimits, ConfigError> {
@@ -611,9 +612,9 @@ fn read_sinks(feed: &Section<'_>, source: &FeedSource) -> Result<Vec<SinkConfig>
 
 /// The secret in it is not repeated in a message.
 fn read_url(section: &Section<'_>, schemes: &[&str]) -> Result<String, ConfigError> {
-    let url = section.required_text("url")?;
+    let url = read_secret(section, "url", "url_file")?.ok_or_else(|| section.missing("url"))?;
     if schemes.iter().any(|scheme| url.value.starts_with(scheme)) {
-        return Ok(url.value.to_owned());
+        return Ok(url.value);
     }
     let allowed = format!("a URL that begins with {}", schemes.join(", "));
     Err(section.refuse(&url.span, "url", "is none of the known kinds", &allowed))

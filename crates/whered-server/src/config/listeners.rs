@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 
 use super::error::ConfigError;
 use super::resp::{TLS_KEYS, read_tls};
+use super::secrets::read_secret;
 use super::section::{Keys, Section, defined, resolve_path, set};
 use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
 use crate::dns::{DnsOptions, QueryLogOptions};
@@ -18,7 +19,16 @@ use crate::listen::ProcessUser;
 
 const HTTP: Keys = Keys {
     title: "[http]",
-    allowed: &["listen", "tls", "token", "hosts", "origins", "max_connections", "console"],
+    allowed: &[
+        "listen",
+        "tls",
+        "token",
+        "token_file",
+        "hosts",
+        "origins",
+        "max_connections",
+        "console",
+    ],
     later: &[],
 };
 const HTTP_TLS: Keys = Keys { title: "[http.tls]", allowed: &TLS_KEYS, later: &[] };
@@ -36,6 +46,7 @@ const DNS: Keys = Keys {
         "max_tcp_connections",
         "cookies",
         "cookie_secret",
+        "cookie_secret_file",
         "rate_limit",
         "rate_limit_slip",
         "server_id",
@@ -70,12 +81,12 @@ pub(super) fn read_http(top: &Section<'_>, config: &mut HttpOptions) -> Result<(
     let Some(section) = top.table("http", &HTTP)? else {
         return Ok(());
     };
-    if let Some(token) = section.filled_text("token")? {
+    if let Some(token) = read_secret(&section, "token", "token_file")? {
         if !token.value.bytes().all(|byte| byte.is_ascii_graphic()) {
             let allowed = "visible ASCII characters without spaces";
             return Err(section.refuse(&token.span, "token", "cannot stand in a header", allowed));
         }
-        config.token = Some(token.value.to_owned());
+        config.token = Some(token.value);
     }
     let guard_missing = config.token.is_none().then_some("token");
     config.listen = read_listen(&section, &config.listen, guard_missing)?;
@@ -166,8 +177,8 @@ fn read_dns_limits(section: &Section<'_>, config: &mut DnsOptions) -> Result<(),
     if let Some(cookies) = section.flag("cookies")? {
         config.cookies = cookies;
     }
-    if let Some(digits) = section.text("cookie_secret")? {
-        let Some(secret) = hexadecimal(digits.value) else {
+    if let Some(digits) = read_secret(section, "cookie_secret", "cookie_secret_file")? {
+        let Some(secret) = hexadecimal(&digits.value) else {
             let allowed = "32 hexadecimal digits, the same on all servers of one address";
             return Err(section.refuse(
                 &digits.span,

@@ -12,17 +12,22 @@
 //! Everything has a default, but a listener opens only where its section is there, on a loopback
 //! port by default. Relative paths start from the configuration file's folder.
 
+mod changes;
 mod checks;
 mod error;
 mod feed_tables;
 mod feed_values;
 mod feeds;
 mod listeners;
+mod locations;
+mod log;
 mod maps;
 mod named;
 mod pools;
+mod remarks;
 mod resp;
 mod reversed;
+mod secrets;
 mod section;
 mod sites;
 mod storage;
@@ -36,7 +41,9 @@ use whered_engine::store::SyncPolicy;
 use whered_engine::{DatabaseSource, PoolSource, RulesOptions, RulesetSource, Setup, ZoneSource};
 
 pub use self::error::ConfigError;
-use self::error::Document;
+use self::error::{Document, Notes};
+pub(crate) use self::locations::Locations;
+pub use self::log::{LogConfig, LogFormat, LogLevel};
 use self::section::{Keys, Section, resolve_path};
 pub use self::storage::{BackupConfig, JournalConfig, SetsConfig, SnapshotConfig};
 use crate::dns::DnsOptions;
@@ -49,8 +56,8 @@ use crate::resp::{RespOptions, TlsOptions};
 const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
-        "data_dir", "server", "resp", "http", "dns", "journal", "snapshot", "backup", "sets",
-        "rules", "database", "ruleset", "zone", "map", "pool", "feed", "feeds",
+        "data_dir", "log", "server", "resp", "http", "dns", "journal", "snapshot", "backup",
+        "sets", "rules", "database", "ruleset", "zone", "map", "pool", "feed", "feeds",
     ],
     later: &["capture"],
 };
@@ -75,6 +82,8 @@ const TOP: Keys = Keys {
 pub struct Config {
     /// Where the journal lies; `None`: nothing is kept.
     pub data_dir: Option<PathBuf>,
+    /// `[log]`.
+    pub log: LogConfig,
     /// `[server]`.
     pub server: ProcessUser,
     /// `[resp]`.
@@ -109,8 +118,9 @@ pub struct Config {
     pub hot: HotOptions,
     /// `[feeds]`: when uploads are on the disk.
     pub feed_sync: SyncPolicy,
-    /// Where the first `[[feed]]` is: file, line and column.
-    first_feed: Option<String>,
+    /// Where each key is.
+    pub(crate) locations: Locations,
+    notes: Notes,
     /// Listeners whose sections a file does not have, which stay closed.
     absent: Absent,
 }
@@ -129,7 +139,7 @@ impl Config {
     /// # Errors
     /// The first mistake: one line with the place, what was found and what is allowed.
     pub fn from_toml(text: &str, path: &Path) -> Result<Config, ConfigError> {
-        let document = Document { text, path };
+        let document = Document::new(text, path);
         let tree = DeTable::parse(text).map_err(|error| document.syntax_error(&error))?;
         let top = Section::open(&document, tree.get_ref(), tree.span(), &TOP)?;
         let databases = named::read_databases(&top)?;
@@ -146,11 +156,12 @@ impl Config {
             maps: &maps,
         };
         let pools = pools::read_pools(&top, &around)?;
-        let (feeds, first_feed) = feeds::read_feeds(&top)?;
+        let feeds = feeds::read_feeds(&top)?;
         let data_dir = top.filled_text("data_dir")?.map(|found| resolve_path(path, found.value));
         let mut config =
             Config { data_dir, databases, zones, pools, checks, rulesets, ..Config::default() };
-        (config.feeds, config.first_feed) = (feeds, first_feed);
+        config.feeds = feeds;
+        log::read_log(&top, &mut config.log)?;
         feeds::read_common(&top, &mut config.hot, &mut config.feed_sync)?;
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
         listeners::read_dns(&top, &mut config.dns, &names)?;
@@ -168,6 +179,9 @@ impl Config {
         let has = |key: &str| tree.get_ref().contains_key(key);
         config.absent = Absent { resp: !has("resp"), http: !has("http"), dns: !has("dns") };
         config.close_absent();
+        config.locations = Locations::of(&document, tree.get_ref());
+        config.notes = document.notes.into_inner();
+        config.notes.read_files.insert(0, path.to_owned());
         Ok(config)
     }
 
@@ -205,29 +219,19 @@ impl Config {
         }
     }
 
-    /// What is allowed and hardly meant: a line for each.
-    pub fn remarks(&self) -> Vec<String> {
-        let mut remarks: Vec<String> =
-            self.resp.users.iter().flat_map(crate::resp::missing_lists).collect();
-        let resp = &self.resp;
-        let has_resp = !resp.listen.is_empty() || resp.tls.is_some() || resp.unix_socket.is_some();
-        if !has_resp && !self.http.is_open() && self.dns.listen.is_empty() {
-            remarks.push(
-                "nothing listens; a listener opens with its section, [resp], [http] or [dns], or \
-                 with --resp, --http or --dns"
-                    .to_owned(),
-            );
-        } else if self.absent.dns && self.dns.listen.is_empty() && !self.zones.is_empty() {
-            let remark = "zones are defined and DNS is closed: there is no [dns]";
-            remarks.push(remark.to_owned());
-        }
-        if let Some(directory) = self.backup.directory.as_ref().filter(|it| !it.is_dir()) {
-            remarks.push(format!(
-                "'directory' of [backup] is {}, where there is no directory: BACKUP is refused",
-                directory.display()
-            ));
-        }
-        remarks
+    /// The configuration itself and the files with its secrets, which a reload reads again.
+    pub(crate) fn files_of_reload(&self) -> &[PathBuf] {
+        &self.notes.read_files
+    }
+
+    /// A flag has taken the place of a key's value.
+    pub fn replaced_by_flag(&mut self, key: &'static str) {
+        self.locations.replace(key);
+    }
+
+    /// The place of a key, such as `feed.cars.sink.main.url`; `None` without a file.
+    pub fn location_of(&self, path: &str) -> Option<&str> {
+        self.locations.find(path)
     }
 
     /// What the engine loads.
@@ -252,26 +256,12 @@ impl Config {
         }
     }
 
-    /// Whether all is equal that only a restart can change.
-    pub(crate) fn has_same_listeners(&self, other: &Config) -> bool {
-        let dns = |config: &Config| DnsOptions { database: None, ..config.dns.clone() };
-        self.data_dir == other.data_dir
-            && self.server == other.server
-            && self.resp == other.resp
-            && self.http == other.http
-            && self.journal == other.journal
-            && self.snapshot == other.snapshot
-            && self.feeds == other.feeds
-            && self.hot == other.hot
-            && self.feed_sync == other.feed_sync
-            && dns(self) == dns(other)
-    }
-
     /// A feed that would lose what it has acknowledged, since nothing is kept: one line when there
     /// is one. The file's own `data_dir` is not all: a flag may name one.
     pub fn unkept_feed(&self) -> Option<String> {
         let feed = self.feeds.first().filter(|_| self.data_dir.is_none())?;
-        let at = self.first_feed.as_ref().map_or(String::new(), |at| format!("{at}: "));
+        let at = self.locations.find(&format!("feed.{}", feed.name));
+        let at = at.map_or(String::new(), |at| format!("{at}: "));
         Some(format!(
             "{at}[[feed]] '{}' without a 'data_dir' would acknowledge uploads and lose them at a \
              restart; allowed: data_dir = \"...\" at the top of the file",
@@ -312,7 +302,7 @@ impl Config {
 /// Every table with its keys.
 #[cfg(test)]
 fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
-    let tables = [&TOP, &checks::CHECK]
+    let tables = [&TOP, &log::LOG, &checks::CHECK]
         .into_iter()
         .chain(listeners::TABLES)
         .chain(storage::TABLES)

@@ -9,7 +9,8 @@ use std::ops::RangeInclusive;
 
 use super::error::ConfigError;
 use super::listeners::{CONNECTIONS, THREADS, read_listen};
-use super::section::{Keys, Section, SpannedValue, resolve_path, set};
+use super::secrets::{path_of, read_secret, remark_on_file};
+use super::section::{Keys, Section, resolve_path, set};
 use crate::resp::{
     NameKind, PasswordHash, RespOptions, TlsOptions, UnixSocketOptions, UserOptions, password_hash,
     wrong_user,
@@ -23,6 +24,7 @@ const RESP: Keys = Keys {
         "unix_socket",
         "unix_socket_permissions",
         "password",
+        "password_file",
         "password_sha256",
         "user",
         "threads",
@@ -48,6 +50,7 @@ const USER: Keys = Keys {
     allowed: &[
         "name",
         "password",
+        "password_file",
         "password_sha256",
         "commands",
         "keys",
@@ -114,9 +117,9 @@ pub(super) fn read_resp(top: &Section<'_>, config: &mut RespOptions) -> Result<(
 fn read_password(
     section: &Section<'_>,
 ) -> Result<(Option<String>, Option<PasswordHash>), ConfigError> {
-    let plain = section.filled_text("password")?;
+    let plain = read_secret(section, "password", "password_file")?;
     let Some(hash) = section.filled_text("password_sha256")? else {
-        return Ok((plain.map(|found| found.value.to_owned()), None));
+        return Ok((plain.map(|found| found.value), None));
     };
     if plain.is_some() {
         let found = "stands beside a 'password'";
@@ -152,10 +155,12 @@ pub(super) fn read_tls(
     let Some(section) = listener.table("tls", keys)? else {
         return Ok(None);
     };
-    let path = |found: SpannedValue<&str>| resolve_path(section.document.path, found.value);
-    let certificate = path(section.required_text("certificate")?);
-    let key = path(section.required_text("key")?);
-    let client_ca = section.filled_text("client_ca")?.map(path);
+    let certificate = path_of(&section, "certificate", &section.required_text("certificate")?)?;
+    let named = section.required_text("key")?;
+    let key = path_of(&section, "key", &named)?;
+    remark_on_file(&section, &key, "key", &named);
+    let client_ca = section.filled_text("client_ca")?;
+    let client_ca = client_ca.map(|named| path_of(&section, "client_ca", &named)).transpose()?;
     let client_certificate_is_optional = match section.text("client_certificate")? {
         Some(found) if client_ca.is_none() => {
             let allowed = "nothing without a 'client_ca'";
@@ -221,7 +226,7 @@ fn read_users(resp: &Section<'_>, config: &mut RespOptions) -> Result<(), Config
             return Err(section.refuse(&name.span, "name", &found, allowed));
         }
         let (plain, hash) = read_password(&section)?;
-        if plain.is_some() {
+        if plain.is_some() && section.has("password") {
             config.plain_passwords.push(name.value.to_owned());
         }
         let Some(password) = plain.map(|plain| password_hash(plain.as_bytes())).or(hash) else {

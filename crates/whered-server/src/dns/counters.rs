@@ -17,10 +17,12 @@ use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use whered_engine::sync;
 
 use whered_dns::{Choice, Outcome};
 use whered_engine::Generation;
+use whered_engine::store::Histogram;
 
 use super::udp;
 
@@ -53,7 +55,12 @@ pub(crate) struct Counters {
     silent: Count,
     refused: Count,
     named: Mutex<NamedCounters>,
+    /// In parts of a second, [`DURATION_UNITS`] of it.
+    durations: Mutex<Histogram>,
 }
+
+/// What durations are counted in: a tenth of a microsecond.
+pub(crate) const DURATION_UNITS: f64 = 1e7;
 
 #[derive(Debug, Default)]
 struct NamedCounters {
@@ -65,6 +72,14 @@ impl Counters {
     /// The system did not take that many answers.
     pub(crate) fn refused(&self, count: usize) {
         self.refused.add(count as u64);
+    }
+
+    /// So many messages that came together had their answers after this time.
+    #[cold]
+    pub(super) fn note_duration(&self, duration: Duration, messages: usize) {
+        let value = u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX);
+        let mut durations = sync::lock(&self.durations);
+        (0..messages).for_each(|_| durations.note(value));
     }
 
     fn named(&self) -> MutexGuard<'_, NamedCounters> {
@@ -226,6 +241,13 @@ impl DnsCounters {
     /// Those of the TCP thread.
     pub(crate) fn tcp_thread(&self) -> Arc<Counters> {
         Arc::clone(&self.tcp)
+    }
+
+    /// How long messages waited for their answers, by transport.
+    pub(crate) fn durations(&self) -> [(&'static str, Histogram); 2] {
+        let mut udp = Histogram::default();
+        self.udp.iter().for_each(|thread| udp.add(&sync::lock(&thread.durations)));
+        [("udp", udp), ("tcp", sync::lock(&self.tcp.durations).clone())]
     }
 
     /// All of UDP.

@@ -41,7 +41,7 @@ use whered_dns::CookieSecrets;
 use whered_engine::Engine;
 
 use self::answerer::{Answerer, AnswererContext};
-pub(crate) use self::counters::{DnsCounters, Totals};
+pub(crate) use self::counters::{DURATION_UNITS, DnsCounters, Totals};
 pub(crate) use self::ending::Give;
 use self::ending::{ConnectionEnd, Succession};
 use self::mmsg::{Batch, Datagram};
@@ -55,6 +55,8 @@ use crate::runtime::RuntimeThread;
 
 /// More than connections are given to end.
 const FINISH_TIME: Duration = Duration::from_secs(8);
+/// One in so many batches of UDP is timed.
+const MEASURED_BATCHES: usize = 64;
 
 /// The running listener.
 pub(crate) struct DnsListener {
@@ -222,13 +224,20 @@ fn serve_udp(
     stop: &AtomicBool,
     mut answerer: Answerer,
 ) {
-    let refused = Arc::clone(answerer.counters());
+    let counters = Arc::clone(answerer.counters());
+    let mut batches = 0_usize;
     while !stop.load(Ordering::Relaxed) {
         let served = catch_unwind(AssertUnwindSafe(|| {
             let answer = |datagrams: &[Datagram<'_>], batch: &mut Batch| {
+                // The clock is read for a few batches only: it costs as much as an answer.
+                let began = batches.is_multiple_of(MEASURED_BATCHES).then(Instant::now);
+                batches = batches.wrapping_add(1);
                 answerer.answer_datagrams(datagrams, batch);
+                if let Some(began) = began {
+                    counters.note_duration(began.elapsed(), datagrams.len());
+                }
             };
-            udp::serve(sockets, receiving, stop, answer, |count| refused.refused(count))
+            udp::serve(sockets, receiving, stop, answer, |count| counters.refused(count))
         }));
         match served {
             Ok(Ok(())) => {}
@@ -259,7 +268,9 @@ impl Tcp {
         let answerer = Arc::new(Mutex::new(self.answerer));
         let answer = move |query: &[u8], source, reply: &mut Vec<u8>| {
             let mut answerer = sync::lock(&answerer);
+            let began = Instant::now();
             answerer.answer_message(query, source, reply);
+            answerer.counters().note_duration(began.elapsed(), 1);
         };
         let shared = self.shared;
         let is_proxy = move |peer| shared.is_proxy(peer);

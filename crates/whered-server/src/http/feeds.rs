@@ -45,7 +45,7 @@ use super::pages::{self, Page};
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
 use super::tables::unescaped;
-use super::token::has_token;
+use super::token::CurrentToken;
 use crate::feeds::{FeedConfig, describe};
 
 /// What all bodies may take together, unless one upload may be larger.
@@ -71,7 +71,7 @@ pub(crate) struct Uploads {
 
 struct UploadTarget {
     feed: Arc<Feed>,
-    token: Option<String>,
+    token: CurrentToken,
     upload_bytes_max: usize,
     /// Wakes requests that wait for the disk.
     progress: Arc<Notify>,
@@ -95,7 +95,7 @@ impl Uploads {
             bodies = bodies.max(upload_bytes_max.saturating_mul(2));
             let target = UploadTarget {
                 feed: Arc::clone(feed),
-                token: config.token.clone(),
+                token: CurrentToken::new(config.token.clone()),
                 upload_bytes_max,
                 progress,
                 spooling: Arc::new(Semaphore::new(SPOOLING_BYTES / 1024)),
@@ -103,6 +103,15 @@ impl Uploads {
             feeds.insert(config.name.clone(), target);
         }
         Uploads { feeds, bodies: BodyAccount::new(bodies) }
+    }
+
+    /// Takes the tokens of another configuration; a feed that it lacks keeps its own.
+    pub(super) fn exchange_tokens(&self, configs: &[FeedConfig]) {
+        for config in configs {
+            if let Some(target) = self.feeds.get(&config.name) {
+                target.token.exchange(config.token.clone());
+            }
+        }
     }
 
     /// What a token opens beside that of the listener.
@@ -116,9 +125,9 @@ impl Uploads {
         // The same name as the route's, however it is written.
         let name = unescaped(name).ok().and_then(|name| String::from_utf8(name).ok());
         let feed = name.and_then(|name| self.feeds.get(&name));
-        match feed.and_then(|feed| feed.token.as_deref()) {
+        match feed.map(|feed| &feed.token).filter(|token| token.is_set()) {
             None => Access::AsElsewhere,
-            Some(token) if has_token(token, headers) => Access::Open,
+            Some(token) if token.is_in(headers) => Access::Open,
             Some(_) if is_upload => Access::WithTokenOnly,
             Some(_) => Access::AsElsewhere,
         }

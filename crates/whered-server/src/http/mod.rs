@@ -79,7 +79,7 @@ use self::state::HttpState;
 pub(crate) use self::state::{MetricsFormat, RenderMetrics, ServerFacts};
 pub use self::status::set_commit;
 use self::stream::Streams;
-use self::token::has_token;
+use self::token::CurrentToken;
 pub(crate) use self::transport::configure as configure_tls;
 use self::trust::{Arrival, TrustPolicy};
 pub(crate) use self::trust::{EVERY_ORIGIN, is_host, is_origin};
@@ -103,6 +103,7 @@ pub(crate) struct HttpListener {
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     tls: Option<CurrentTls>,
+    state: Arc<HttpState>,
     thread: RuntimeThread,
 }
 
@@ -131,7 +132,7 @@ impl HttpListener {
             |addresses: &[SocketAddr]| addresses.iter().map(SocketAddr::to_string).collect();
         about.listeners.push(("http", shown(&addresses)));
         about.listeners.push(("http_tls", shown(&tls_addresses)));
-        let token = options.token.clone();
+        let token = CurrentToken::new(options.token.clone());
         let (hosts, origins) = (options.hosts.clone(), options.origins.clone());
         let trusted = TrustPolicy { hosts, origins };
         let searches = Arc::new(Semaphore::new(SEARCHES));
@@ -151,12 +152,19 @@ impl HttpListener {
             console,
         };
         let state = Arc::new(state);
+        let shared = Arc::clone(&state);
         let router = router(Arc::clone(&state));
         let connections = Connections::new(options.max_connections);
         let thread = RuntimeThread::start("whered-http", SEARCHES, FINISH_TIME, |stop| {
             serve(listeners, router, connections, state, stop)
         })?;
-        Ok(HttpListener { addresses, tls_addresses, tls, thread })
+        Ok(HttpListener { addresses, tls_addresses, tls, state: shared, thread })
+    }
+
+    /// Takes the tokens of another configuration for the requests that come now.
+    pub(crate) fn exchange(&self, options: &HttpOptions, feeds: &[FeedConfig]) {
+        self.state.token.exchange(options.token.clone());
+        self.state.uploads.exchange_tokens(feeds);
     }
 
     /// Where it listens.
@@ -309,23 +317,23 @@ fn admit(state: &HttpState, route: &str, request: &Request) -> Result<(), HttpEr
     let local = connection.and_then(|ConnectInfo(connection)| connection.local);
     if console::is_console(path) {
         // Without a token its address must be right, as the data's must: else nothing would work.
-        return if state.token.is_some() {
+        return if state.token.is_set() {
             Ok(())
         } else {
             state.trusted.check_host(request, local)
         };
     }
     let access = state.uploads.access(request.method(), path, headers);
-    let has_token = state.token.as_ref().is_some_and(|token| has_token(token, headers));
-    let is_probe = state.token.is_some() && matches!(path, "/healthz" | "/readyz");
+    let has_token = state.token.is_in(headers);
+    let is_probe = state.token.is_set() && matches!(path, "/healthz" | "/readyz");
     // A browser sends no token with a preflight request, and the answer has no data.
-    let is_preflight = state.token.is_some()
+    let is_preflight = state.token.is_set()
         && cors::is_preflight(request)
         && state.trusted.page_access(headers).is_some();
     if access == Access::Open || has_token || is_probe || is_preflight {
         return Ok(());
     }
-    if state.token.is_none() {
+    if !state.token.is_set() {
         let is_tls = connection.is_some_and(|ConnectInfo(connection)| connection.is_tls);
         let is_upload = is_upload(route, request);
         state.trusted.check(request, Arrival { local, is_tls, is_upload })?;

@@ -16,6 +16,7 @@ use super::counters::HttpCounters;
 use super::error::HttpError;
 use super::feeds::Uploads;
 use super::stream::Streams;
+use super::token::CurrentToken;
 use super::trust::TrustPolicy;
 
 /// Writes all metrics of the server as text.
@@ -34,7 +35,7 @@ pub(crate) enum MetricsFormat {
 /// What every request sees.
 pub(crate) struct HttpState {
     pub(super) engine: Arc<Engine>,
-    pub(super) token: Option<String>,
+    pub(super) token: CurrentToken,
     /// Whom it trusts without a token.
     pub(super) trusted: TrustPolicy,
     pub(super) counters: Arc<HttpCounters>,

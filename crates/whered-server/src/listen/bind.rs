@@ -17,6 +17,7 @@ use std::time::Duration;
 use std::{mem, ptr};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use whered_engine::store::check_access;
 
 /// The most connections that the kernel keeps for a listener until they are accepted.
 const BACKLOG: i32 = 1024;
@@ -41,6 +42,34 @@ pub struct UnixSocketOptions {
 /// # Errors
 /// The system's.
 pub(super) fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = bound_tcp(address)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Whether [`bind_tcp`] would succeed.
+///
+/// # Errors
+/// As there.
+pub(super) fn probe_tcp(address: SocketAddr) -> io::Result<()> {
+    bound_tcp(address).map(drop)
+}
+
+/// Whether a UDP socket of this address can be bound.
+///
+/// # Errors
+/// The system's.
+pub(super) fn probe_udp(address: SocketAddr) -> io::Result<()> {
+    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_port(true)?;
+    socket.bind(&address.into())
+}
+
+/// A socket that accepts no connection yet.
+fn bound_tcp(address: SocketAddr) -> io::Result<Socket> {
     let domain = if address.is_ipv6() { Domain::IPV6 } else { Domain::IPV4 };
     let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
@@ -51,8 +80,7 @@ pub(super) fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 /// An error with the listener and the address that it is about.
@@ -109,10 +137,32 @@ pub(super) fn bind_unix(options: &UnixSocketOptions) -> io::Result<OwnedFd> {
     bind().map_err(with_place)
 }
 
+/// Whether [`bind_unix`] would succeed.
+///
+/// # Errors
+/// As there.
+pub(super) fn probe_unix(options: &UnixSocketOptions) -> io::Result<()> {
+    let path = &options.path;
+    let folder = path.parent().filter(|parent| *parent != Path::new(""));
+    let found = || {
+        SockAddr::unix(path)?;
+        find_stale(path)?;
+        check_access(folder.unwrap_or(Path::new(".")), true)
+    };
+    found().map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot listen on {}: {error}", path.display()))
+    })
+}
+
 /// Removes a socket that nobody listens on any more.
 fn remove_stale(path: &Path) -> io::Result<()> {
+    if find_stale(path)? { fs::remove_file(path) } else { Ok(()) }
+}
+
+/// Whether a socket is there that nobody listens on any more.
+fn find_stale(path: &Path) -> io::Result<bool> {
     let kind = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         found => found?.file_type(),
     };
     if !kind.is_socket() {
@@ -120,7 +170,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
     }
     match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(true),
         Err(error) => Err(error),
         Ok(_) => {
             let text = "another process listens there";

@@ -28,8 +28,8 @@ pub use handover::Successor;
 pub(crate) use handover::{HandoverState, Predecessor, Speaks, SuccessorListener};
 pub use name_services::use_own_name_services;
 pub use privileges::ProcessUser;
-pub(crate) use privileges::become_user;
-pub(crate) use sockets::{Kind, Sockets, address_of, by_thread, listeners};
+pub(crate) use privileges::{become_user, find_user};
+pub(crate) use sockets::{Kind, Sockets, address_of, by_thread, listeners, probe};
 
 /// Where a server listens, and with how many threads.
 #[derive(Clone, Debug, Default)]

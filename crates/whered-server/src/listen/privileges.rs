@@ -38,12 +38,42 @@ pub(crate) fn become_user(
     config: &ProcessUser,
     unix_socket: Option<&Path>,
 ) -> io::Result<Option<String>> {
+    let Some(FoundUser { user, uid, gid, is_other }) = find_user(config)? else {
+        return Ok(None);
+    };
+    if !is_other {
+        // As a successor of a process that has become it, or by the service manager.
+        return Ok(Some(user.to_owned()));
+    }
+    let refused = |why: &str| refused(user, why);
+    if let Some(path) = unix_socket {
+        chown(path, Some(uid), Some(gid))?;
+    }
+    let name = CString::new(user).map_err(|_| refused("has a zero byte"))?;
+    change(&name, uid, gid).map_err(|error| refused(&error.to_string()))?;
+    tracing::info!("privileges are dropped: this is the user '{user}' now");
+    Ok(Some(user.to_owned()))
+}
+
+/// The user of a configuration, as the system knows it.
+pub(crate) struct FoundUser<'a> {
+    user: &'a str,
+    uid: libc::uid_t,
+    gid: libc::gid_t,
+    /// Whether this process is somebody else.
+    is_other: bool,
+}
+
+/// Looks the user of the configuration up, and whether this process may become it.
+///
+/// # Errors
+/// As [`become_user`].
+pub(crate) fn find_user(config: &ProcessUser) -> io::Result<Option<FoundUser<'_>>> {
     let Some(user) = &config.user else {
         return Ok(None);
     };
-    let refused = |why: &str| io::Error::other(format!("[server] user '{user}': {why}"));
     let Some(Ids { uid, gid }) = user_ids(user)? else {
-        return Err(refused("there is no such user"));
+        return Err(refused(user, "there is no such user"));
     };
     let gid = match &config.group {
         None => gid,
@@ -52,23 +82,18 @@ pub(crate) fn become_user(
         })?,
     };
     if uid == 0 {
-        return Err(refused("is root; allowed: a user without privileges"));
+        return Err(refused(user, "is root; allowed: a user without privileges"));
     }
     let own = effective_user();
-    if own == uid {
-        // As a successor of a process that has become it, or by the service manager.
-        return Ok(Some(user.clone()));
+    if own != uid && own != 0 {
+        let why = format!("only root can become it, and this process is uid {own}");
+        return Err(refused(user, &why));
     }
-    if own != 0 {
-        return Err(refused(&format!("only root can become it, and this process is uid {own}")));
-    }
-    if let Some(path) = unix_socket {
-        chown(path, Some(uid), Some(gid))?;
-    }
-    let name = CString::new(user.as_str()).map_err(|_| refused("has a zero byte"))?;
-    change(&name, uid, gid).map_err(|error| refused(&error.to_string()))?;
-    tracing::info!("privileges are dropped: this is the user '{user}' now");
-    Ok(Some(user.clone()))
+    Ok(Some(FoundUser { user, uid, gid, is_other: own != uid }))
+}
+
+fn refused(user: &str, why: &str) -> io::Error {
+    io::Error::other(format!("[server] user '{user}': {why}"))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

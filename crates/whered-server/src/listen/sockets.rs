@@ -302,6 +302,31 @@ pub(crate) fn by_thread<S: From<OwnedFd>>(
     by_thread
 }
 
+/// Whether every address can be bound, found out by binding each for a moment: nobody can connect.
+///
+/// # Errors
+/// As [`Sockets::open`].
+pub(crate) fn probe(options: &ListenOptions) -> io::Result<()> {
+    let tcp = |listener: &str, listen: &[SocketAddr]| {
+        listen.iter().try_for_each(|address| {
+            let bound = bind::probe_tcp(*address);
+            bound.map_err(|error| bind::with_address(listener, *address, &error))
+        })
+    };
+    tcp("RESP", &options.resp)?;
+    tcp("RESP", &options.resp_tls)?;
+    if let Some(unix) = &options.resp_unix {
+        bind::probe_unix(unix).map_err(|error| with_listener("RESP", &error))?;
+    }
+    tcp("DNS", &options.dns)?;
+    options.dns.iter().try_for_each(|address| {
+        let bound = bind::probe_udp(*address);
+        bound.map_err(|error| bind::with_address("DNS", *address, &error))
+    })?;
+    tcp("HTTP", &options.http)?;
+    tcp("HTTP", &options.http_tls)
+}
+
 fn with_listener(listener: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{listener} {error}"))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use whered_engine::Engine;
-use whered_engine::feeds::{Feed, FeedStats};
+use whered_engine::feeds::{Feed, FeedStats, PushError};
 
 use super::families::{Counters, FloatCounters, FloatGauges, Gauges, Histograms};
 
@@ -65,6 +65,13 @@ fn add_counts(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {
         feeds.iter().for_each(|(feed, stats)| counts.add([("feed", feed.name())], read(stats)));
         counts.register(registry, name, help);
     }
+    let refused = Counters::default();
+    for (feed, stats) in feeds {
+        for (reason, count) in PushError::REASONS.into_iter().zip(stats.refused_uploads) {
+            refused.add([("feed", feed.name()), ("reason", reason)], count);
+        }
+    }
+    refused.register(registry, "feed_refused_uploads", "Uploads that were not taken, by reason");
 }
 
 fn add_backlog(registry: &mut Registry, feeds: &[(&Feed, FeedStats)]) {

@@ -29,7 +29,7 @@ use whered_engine::{
 
 use families::{Counters, FloatGauge, Gauges, Histograms, Labels, owned};
 
-use crate::dns::{DnsCounters, Totals};
+use crate::dns::{DURATION_UNITS, DnsCounters, Totals};
 use crate::health::{HealthBoard, RESULTS};
 use crate::http::{HttpCounters, MetricsFormat};
 use crate::resp::{Latencies, RespCounters};
@@ -100,6 +100,14 @@ impl Metrics {
         let help = "How long HTTP requests took until their answer began, by route";
         registry.register("http_request_duration_seconds", help, durations);
         let Some(dns) = &self.dns else { return };
+        let all = dns.durations().into_iter().map(|(transport, durations)| {
+            let sum = durations.sum as f64 / DURATION_UNITS;
+            (transport.to_owned(), durations, sum)
+        });
+        let durations =
+            Histograms { label: "transport", units: DURATION_UNITS, all: all.collect() };
+        let help = "How long DNS messages waited for their answers, of a sample of batches";
+        registry.register("dns_answer_duration_seconds", help, durations);
         let (queries, silent, refused) = <(Counters, Counters, Counters)>::default();
         let (by_zone, by_site) = <(Counters, Counters)>::default();
         for (transport, totals) in [("udp", dns.udp()), ("tcp", dns.tcp())] {
@@ -226,6 +234,13 @@ impl Metrics {
     }
 
     fn add_journal(&self, registry: &mut Registry) {
+        let refused = Counters::default();
+        let memory = self.latencies.as_ref().map_or(0, Latencies::out_of_memory);
+        for (reason, count) in self.engine.refused_writes().into_iter().chain([("memory", memory)])
+        {
+            refused.add([("reason", reason)], count);
+        }
+        refused.register(registry, "refused_writes", "Writes that were refused, by reason");
         let poisoned = <Gauge>::default();
         poisoned.set(i64::from(self.engine.journal_poisoned().is_some()));
         let help = "1 when the journal has failed: memory may hold writes that were not \

@@ -16,18 +16,18 @@ use std::time::Duration;
 
 use mio::net::{TcpListener, UnixListener};
 use mio::{Interest, Registry, Token};
-use rustls::ServerConfig;
 use socket2::{SockRef, TcpKeepalive};
 
 use super::clients::Transport;
 use super::stream::Stream;
+use crate::certificates::CurrentTls;
 
 /// One worker's listening socket.
 pub(crate) enum Listener {
     /// Plain TCP.
     Tcp(TcpListener),
     /// TLS over TCP.
-    Tls(TcpListener, Arc<ServerConfig>),
+    Tls(TcpListener, CurrentTls),
     /// A Unix socket at a path.
     Unix(UnixListener, Arc<Path>),
 }
@@ -55,7 +55,7 @@ impl Listener {
             }
             Listener::Tls(listener, config) => {
                 let (socket, address, local) = accept_tcp(listener, keepalive_seconds)?;
-                let stream = Stream::tls(socket, config)?;
+                let stream = Stream::tls(socket, config.get())?;
                 Ok(AcceptedConnection { stream, transport: Transport::Tls, address, local })
             }
             Listener::Unix(listener, path) => {

@@ -66,6 +66,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use rustls::ServerConfig;
 use whered_engine::Engine;
 
 use commands::CommandTable;
@@ -81,6 +82,7 @@ pub use users::{NameKind, PasswordHash, UserOptions, hash as password_hash};
 use users::{User, Users};
 use worker::Worker;
 
+use crate::certificates::CurrentTls;
 pub use crate::listen::UnixSocketOptions;
 use crate::listen::{self as sockets, Kind, Sockets};
 use crate::tls;
@@ -108,6 +110,7 @@ pub struct RespListener {
     addresses: Vec<SocketAddr>,
     tls_addresses: Vec<SocketAddr>,
     unix_path: Option<PathBuf>,
+    tls: Option<CurrentTls>,
     shared: Arc<SharedState>,
     notifiers: Arc<[Arc<Notifier>]>,
     threads: Vec<JoinHandle<()>>,
@@ -140,10 +143,12 @@ impl RespListener {
         let mut sockets: Vec<Vec<Listener>> = Vec::new();
         sockets.resize_with(thread_count, Vec::new);
         listen_on(bound, Kind::Resp, &mut options.listen, &mut sockets, Listener::Tcp)?;
+        let mut current_tls = None;
         if let Some(tls) = &mut options.tls {
-            let config = tls::configure(tls)?;
-            let listener = |socket| Listener::Tls(socket, Arc::clone(&config));
+            let config = CurrentTls::new(tls::configure(tls)?);
+            let listener = |socket| Listener::Tls(socket, config.clone());
             listen_on(bound, Kind::RespTls, &mut tls.listen, &mut sockets, listener)?;
+            current_tls = Some(config);
         }
         let unix_path = options.unix_socket.as_ref().map(|socket| socket.path.clone());
         if let Some(unix) = &options.unix_socket {
@@ -167,6 +172,7 @@ impl RespListener {
             addresses,
             tls_addresses,
             unix_path,
+            tls: current_tls,
             shared: Arc::clone(&shared),
             notifiers: Arc::clone(&notifiers),
             threads: Vec::new(),
@@ -198,6 +204,15 @@ impl RespListener {
     /// The addresses where it speaks TLS.
     pub fn tls_addresses(&self) -> &[SocketAddr] {
         &self.tls_addresses
+    }
+
+    /// Takes the passwords, users and certificates of another configuration for what begins now.
+    /// Connections stay open, and logged in.
+    pub(crate) fn exchange(&self, fresh: FreshSecrets) {
+        self.shared.users.exchange(fresh.users);
+        if let (Some(current), Some(tls)) = (&self.tls, fresh.tls) {
+            current.exchange(tls);
+        }
     }
 
     /// What its commands have cost so far, by family.
@@ -265,6 +280,26 @@ fn listen_on(
     Ok(())
 }
 
+/// What a reload brings to a listener that is open.
+pub(crate) struct FreshSecrets {
+    users: Users,
+    tls: Option<Arc<ServerConfig>>,
+}
+
+impl FreshSecrets {
+    /// Reads the certificates of a configuration.
+    ///
+    /// # Errors
+    /// One line with the file that cannot be read or is wrong; a rule that names no command.
+    pub(crate) fn read(options: &RespOptions) -> io::Result<FreshSecrets> {
+        if let Some(wrong) = wrong_user(&options.users) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, wrong));
+        }
+        let tls = options.tls.as_ref().map(tls::configure).transpose()?;
+        Ok(FreshSecrets { users: users_of(options, commands::table()), tls })
+    }
+}
+
 /// The users that may log in.
 fn users_of(options: &RespOptions, table: &CommandTable) -> Users {
     let password = options.password.as_deref().map(|plain| users::hash(plain.as_bytes()));
@@ -325,6 +360,11 @@ impl Latencies {
             }
         }
         families.into_iter().collect()
+    }
+
+    /// How many commands were refused because the memory was used up.
+    pub(crate) fn out_of_memory(&self) -> u64 {
+        self.0.errors().get("OOM").copied().unwrap_or(0)
     }
 
     /// How often each command was refused or has failed; the empty name is of what is no command.

@@ -43,8 +43,8 @@ impl Stream {
     ///
     /// # Errors
     /// The configuration is refused.
-    pub(crate) fn tls(socket: TcpStream, config: &Arc<ServerConfig>) -> io::Result<Stream> {
-        let session = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+    pub(crate) fn tls(socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<Stream> {
+        let session = ServerConnection::new(config).map_err(io::Error::other)?;
         let mut tls = Tls { socket, session };
         tls.session.set_buffer_limit(Some(TLS_BUFFER_BYTES));
         Ok(Stream::Tls(Box::new(tls)))

@@ -10,8 +10,8 @@
 //!
 //! Invariants: passwords are kept as SHA-256 only, and compared in a time that does not depend on
 //! where they differ; an unknown user costs the same time as a wrong password.
-//! At the same time: a user never changes; `CONFIG SET requirepass` puts another default user in
-//! its place, and connections that are logged in stay so.
+//! At the same time: a user never changes; `CONFIG SET requirepass` and a reload put another one in
+//! its place, and connections that are logged in stay so, with the rights that they had.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -227,6 +227,11 @@ impl Users {
         let wanted = user.as_ref().map_or(Some([0; 32]), |user| user.password);
         let right = wanted.is_none_or(|wanted| equal_in_constant_time(&wanted, &given));
         user.filter(|_| right)
+    }
+
+    /// Puts all users of a new configuration in the place of those before.
+    pub(crate) fn exchange(&self, others: Users) {
+        *sync::write(&self.users) = sync::unpoisoned(others.users.into_inner());
     }
 
     /// Gives the default user another password, or none.

@@ -9,6 +9,7 @@
 //! At the same time: `reload` may be called from any thread; queries go on meanwhile.
 
 mod handover;
+mod preflight;
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -33,13 +34,15 @@ use crate::listen::{self, ConnectionLimits, HandoverState, ListenOptions, Predec
 use crate::metrics::Metrics;
 use crate::progress;
 use crate::reload::{Reloader, remark_on_rulesets, with_lowest_priority};
-use crate::resp::{RespContext, RespListener};
+use crate::resp::{FreshSecrets, RespContext, RespListener};
 use crate::rules::RulesMaintenance;
 use crate::snapshots::Snapshotter;
 use crate::sweep::Sweeper;
 use crate::zone_watch::ZoneWatch;
 use handover::HandOver;
 pub use handover::HandedOver;
+pub use preflight::Occasion;
+use preflight::{at, located, located_socket};
 
 /// A running server. Dropping it without [`Server::stop`] does not wait for anything.
 ///
@@ -85,6 +88,36 @@ pub(crate) struct Listeners {
 }
 
 impl Server {
+    /// Finds whatever a start, a take-over or a reload with this configuration would be refused
+    /// for, by the steps that those take. Nothing is made or changed, and no connection is
+    /// accepted. As root it becomes the user of `[server]`, for good. Gives an engine over the
+    /// files, which keeps nothing.
+    ///
+    /// # Errors
+    /// As [`Server::start`], word for word.
+    pub fn check(config: &Config, occasion: Occasion) -> Result<Arc<Engine>, ServerError> {
+        preflight::verify_process(config)?;
+        let (is_start, has_user) = (occasion == Occasion::Start, config.server.user.is_some());
+        if is_start && has_user {
+            preflight::verify_sockets(config)?;
+        }
+        let user = listen::become_user(&config.server, None)
+            .map_err(|error| at(config, "server.user", error))?;
+        let as_user = |error| ServerError::as_user(error, user.as_deref());
+        preflight::verify_files(config).map_err(as_user)?;
+        let options = EngineOptions { setup: config.to_setup(), ..EngineOptions::default() };
+        let opened = Engine::open(options).map_err(|error| located(config, error));
+        let (engine, _report) = opened.map_err(as_user)?;
+        if let Some(data_dir) = &config.data_dir {
+            let found = Engine::examine_data(data_dir, !is_start);
+            found.map_err(|error| as_user(located(config, error)))?;
+        }
+        if is_start && !has_user {
+            preflight::verify_sockets(config)?;
+        }
+        Ok(engine)
+    }
+
     /// Opens the engine, binds every listener (port 0: a free one) and starts the threads.
     ///
     /// # Errors
@@ -118,6 +151,7 @@ impl Server {
                 "taking over needs a data_dir: a running server is met there",
             ));
         };
+        preflight::verify_process(&config)?;
         match Predecessor::meet(data_dir)? {
             Some((predecessor, handed)) => {
                 Server::start_after(config, Some(predecessor), handed, links)
@@ -132,18 +166,28 @@ impl Server {
         handed: HandoverState,
         links: StartLinks,
     ) -> Result<Server, ServerError> {
-        if let Some(refusal) = config.unguarded_listener().or_else(|| config.unkept_feed()) {
-            return Err(ServerError::new(refusal));
-        }
+        preflight::verify_process(&config)?;
         let mut fitting = with_fitting_limits(config.clone());
         fitting.dns.cookie_secret = fitting.dns.cookie_secret.or(handed.cookie_secret);
         // Otherwise a data directory that another process holds is told of before its ports.
         let is_early = predecessor.is_some() || config.server.user.is_some();
         let sockets = match is_early || !handed.sockets.is_empty() {
-            true => Some(Sockets::open(&listen_options(&fitting), handed.sockets)?),
+            true => {
+                let opened = Sockets::open(&listen_options(&fitting), handed.sockets);
+                Some(opened.map_err(|error| located_socket(&config, &error))?)
+            }
             false => None,
         };
-        let user = listen::become_user(&config.server, unix_path(&fitting))?;
+        let user = listen::become_user(&config.server, unix_path(&fitting));
+        let user = user.map_err(|error| at(&config, "server.user", error))?;
+        preflight::verify_files(&config)
+            .map_err(|error| ServerError::as_user(error, user.as_deref()))?;
+        if let (Some(_), Some(data_dir)) = (&predecessor, &config.data_dir) {
+            // The other process must not give up what this one could not read.
+            let found = Engine::examine_data(data_dir, true);
+            found
+                .map_err(|error| ServerError::as_user(located(&config, error), user.as_deref()))?;
+        }
         let predecessor = predecessor.map(Arc::new);
         let old = predecessor.clone();
         let options = EngineOptions {
@@ -158,8 +202,8 @@ impl Server {
         };
         let checks = health::prepare(&config.checks)?;
         let opened = Engine::open(options);
-        let (engine, report) =
-            opened.map_err(|error| ServerError::as_user(error, user.as_deref()))?;
+        let (engine, report) = opened
+            .map_err(|error| ServerError::as_user(located(&config, error), user.as_deref()))?;
         tracing::info!("{report}");
         engine.zone_remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
         remark_on_rulesets(&engine);
@@ -170,7 +214,9 @@ impl Server {
         engine.feeds().set_memory_max(config.resp.max_memory_bytes);
         let started = links(&config, &engine).map_err(ServerError::new).and_then(|stop_links| {
             let running = StartedParts::start(&engine, &fitting, sockets, checks, stop_links);
-            running.map_err(|error| ServerError::as_user(error, user.as_deref()))
+            running.map_err(|error| {
+                ServerError::as_user(located_socket(&config, &error), user.as_deref())
+            })
         });
         match started {
             Ok(StartedParts { listeners, helpers, mut handover }) => {
@@ -225,18 +271,23 @@ impl Server {
         self.listeners.dns.as_ref().map_or(&[], DnsListener::addresses)
     }
 
-    /// Reads databases, zones and pools anew; all or nothing. Gives one line about what serves
-    /// now, with what only a restart would change.
+    /// Reads databases, zones, pools, passwords, tokens, users and certificates anew; all or
+    /// nothing. Connections stay open. Gives one line about what serves now, with the keys that
+    /// only a restart would change.
     ///
     /// # Errors
     /// The first fault, with its place; the old generation serves on.
     pub fn reload(&self, config: Config) -> Result<String, ServerError> {
-        let unchanged = config.has_same_listeners(&self.config);
-        let latest = config.clone();
+        preflight::verify_process(&config)?;
+        preflight::verify_files(&config)?;
+        let restart = self.config.keys_for_restart(&config);
         let checks = health::prepare(&config.checks)?;
         let http_tls = config.http.tls.as_ref().map(configure_tls).transpose()?;
-        let setup = config.into_setup();
-        let report = with_lowest_priority(|| self.engine.reload(setup))?;
+        let secrets = FreshSecrets::read(&config.resp)?;
+        let setup = config.to_setup();
+        let report = with_lowest_priority(|| self.engine.reload(setup));
+        let report = report.map_err(|error| located(&config, error))?;
+        self.listeners.exchange(&config, secrets);
         self.engine.zone_remarks().iter().for_each(|remark| tracing::warn!("{remark}"));
         remark_on_rulesets(&self.engine);
         if let (Some(http), Some(tls)) = (&self.listeners.http, http_tls) {
@@ -244,15 +295,14 @@ impl Server {
         }
         self.helpers.reloader.configured();
         self.helpers.prober.configure(checks);
-        *sync::lock(&self.latest) = latest;
+        *sync::lock(&self.latest) = config;
         let mut line = format!(
             "generation {} with {} databases, {} zones, {} pools",
             report.generation, report.databases, report.zones, report.pools
         );
-        if !unchanged {
-            line.push_str(
-                "; the doors, feeds, the journal and data_dir stay as they were until a restart",
-            );
+        if !restart.is_empty() {
+            let keys = restart.join(", ");
+            line.push_str(&format!("; {keys} stay as they were until a restart"));
         }
         Ok(line)
     }
@@ -320,6 +370,16 @@ impl StartedParts {
 }
 
 impl Listeners {
+    /// Takes the passwords, users, tokens and certificates of another configuration.
+    fn exchange(&self, config: &Config, secrets: FreshSecrets) {
+        if let Some(resp) = &self.resp {
+            resp.exchange(secrets);
+        }
+        if let Some(http) = &self.http {
+            http.exchange(&config.http, &config.feeds);
+        }
+    }
+
     fn start(
         engine: &Arc<Engine>,
         config: &Config,

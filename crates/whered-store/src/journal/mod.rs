@@ -115,6 +115,42 @@ impl Journal {
         Ok((Journal { shared, thread: Mutex::new(Some(handle)) }, report))
     }
 
+    /// Reads what [`Journal::open`] reads, and changes nothing: what this refuses, that does.
+    ///
+    /// # Errors
+    ///
+    /// As [`Journal::open`], but for those of writing.
+    pub fn examine(
+        storage: &dyn Storage,
+        wanted: Wanted,
+        replay: &mut dyn FnMut(Entry<'_>) -> Result<(), String>,
+    ) -> Result<(), StoreError> {
+        load::refuse_incomplete(storage)?;
+        recovery::recover(storage, wanted, replay).map(drop)
+    }
+
+    /// Reads the headers of the segments alone: while another process writes them, too.
+    ///
+    /// # Errors
+    ///
+    /// A segment of a newer version ([`StoreError::is_newer`]); whatever the system reports.
+    pub fn check_versions(storage: &dyn Storage) -> Result<(), StoreError> {
+        for first_sequence in load::list(storage)?.0 {
+            let name = segment::segment_name(first_sequence);
+            let path = storage.describe(&name);
+            // One that is gone meanwhile was no longer needed.
+            let Ok(file) = storage.open(&name, false) else { continue };
+            let mut header = [0; segment::HEADER_USED_BYTES];
+            if file.read_at(0, &mut header).is_ok()
+                && let Err(error) = segment::SegmentHeader::decode(&header, &path)
+                && error.is_newer()
+            {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Reserves space for one entry with a payload of up to this size.
     ///
     /// The space is allocated on disk when this returns, so that the append cannot fail for lack of
