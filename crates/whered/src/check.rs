@@ -191,7 +191,7 @@ fn remove_present(keys: &mut HashSet<String>, database: &Database) {
 /// A remark on each set that something asks and no feed fills: until commands fill it, it is empty.
 fn set_remarks(config: &Config, engine: &Engine) -> Vec<String> {
     let mut asked: Vec<(String, String, String)> = Vec::new();
-    for pool in config.pools.iter() {
+    for pool in &config.pools {
         if let Some(set) = &pool.overrides {
             let what = format!("the pool '{}' has '{set}' for its overrides", pool.name);
             asked.push((set.clone(), format!("pool.{}.overrides", pool.name), what));
@@ -234,7 +234,7 @@ fn serving_process(file: &Path) -> Option<u32> {
             return false;
         }
         let named = words.iter().enumerate().find_map(|(index, word)| match word.as_ref() {
-            "--config" => words.get(index + 1).map(|name| name.to_string()),
+            "--config" => words.get(index + 1).map(ToString::to_string),
             word => word.strip_prefix("--config=").map(str::to_owned),
         });
         let Some(named) = named else { return false };

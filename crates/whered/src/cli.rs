@@ -235,8 +235,9 @@ pub(crate) struct ServeArguments {
 pub(crate) struct CheckArguments {
     /// The TOML file
     pub(crate) file: PathBuf,
-    /// Check it as for `whered serve --take-over`: another process may hold its addresses and its
-    /// data directory. A process that serves this very file always may
+    /// Allow another process to hold its addresses and data, as for `serve --take-over`
+    ///
+    /// A process that serves this very file always may.
     #[arg(long)]
     pub(crate) take_over: bool,
 }
