@@ -85,7 +85,7 @@ fn a_signed_zone_must_be_whole_unless_it_is_refused_or_its_dnssec_records_are_le
     assert_eq!((code, out.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
     let place = "whered: example.com.zone:5:3: found DNSKEY in a zone that is to be unsigned";
     assert!(errors.starts_with(place), "{errors}");
-    assert!(errors.contains("unsigned = \"strip\"") && errors.contains("--unsigned"), "{errors}");
+    assert!(errors.contains("\"strip\"") && errors.contains("--unsigned"), "{errors}");
     let (code, out, errors) = check("zone-stripped", &files, &["--unsigned", "strip"]);
     assert_eq!((code, errors.as_str()), (Some(0), ""));
     let expected = "example.com.zone: ok: example.com. serial 7, 3 records, 2 names, 3 DNSSEC records \
