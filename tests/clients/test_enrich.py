@@ -448,7 +448,7 @@ def test_wrong_input_is_one_line_and_leaves_no_output(databases, tmp_path):
         (["a.log", *city, "--threads", "0"], "allowed: 1 to 1024"),
         (["a.log", *city, "-o", "folder"], "folder: is a folder"),
         (["a.log", *city, "-o", "missing/out.csv"], "missing/out.csv"),
-        (["a.ndjson", *city, "--column", "a", "-o", "out.csv"], "allowed as --output-format"),
+        (["a.ndjson", *city, "--column", "a", "-o", "out.csv"], "allowed as --format"),
         (["a.log", *city, "-o", "/dev/full"], "/dev/full: "),
     ]:
         target = [] if "-o" in arguments else ["-o", "out.x"]

@@ -277,6 +277,6 @@ def test_check_tells_of_a_field_that_no_record_has(families, tmp_path):
     result = whered("check", config)
     assert result.returncode == 0, result.stderr
     assert [line for line in result.stdout.splitlines() if "fields" in line] == [
-        f"{config}: remark: 'fields' of the database 'x' has 'contry.iso_code', which no record of it has"
+        f"{config}:4:10: remark: 'fields' of the database 'x' has 'contry.iso_code', which no record of it has"
     ]
     assert "no record has it in" in refused("enrich", "--db", four, "--field", "contry.iso_code", stdin="")

@@ -286,7 +286,7 @@ def test_check_remarks_on_what_is_allowed_and_hardly_meant(tmp_path):
     (tmp_path / "edge.toml").write_text(user)
     done = whered("check", "edge.toml", cwd=tmp_path)
     assert done.returncode == 0
-    assert "edge.toml: remark: the user 'ann' may give CIDR.MATCH, but has no 'sets': they are refused\n" in done.stdout
+    assert "edge.toml:1:1: remark: the user 'ann' may give CIDR.MATCH, but has no 'sets': they are refused\n" in done.stdout
     (tmp_path / "edge.toml").write_text("")
     done = whered("check", "edge.toml", cwd=tmp_path)
     assert (done.returncode, done.stdout.count("remark: nothing listens")) == (0, 1)
