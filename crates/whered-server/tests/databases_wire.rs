@@ -44,7 +44,7 @@ fn a_database_is_described_alike_by_both_doors() {
     let by_http = get(&server, "/v1/databases/city").json();
     assert_eq!(by_http, Value::Object(by_resp));
     let all = get(&server, "/v1/databases").json();
-    assert_eq!(all, json!({ "generation": 1, "databases": [by_http] }));
+    assert_eq!(all, json!({ "generation": 1, "databases": [by_http], "next": null }));
     let size = by_http["file_size_bytes"].as_u64().unwrap();
     for (key, expected) in [
         ("name", json!("city")),
@@ -168,9 +168,9 @@ fn wrong_questions_get_one_clear_line() {
     }
     for (path, status, field) in [
         ("/v1/databases?a=1", 400, "query"),
-        ("/v1/databases/town", 404, "db"),
+        ("/v1/databases/town", 404, "database"),
         ("/v1/databases/city?a=1", 400, "query"),
-        ("/v1/databases/town/networks?within=10.0.0.0/8", 404, "db"),
+        ("/v1/databases/town/networks?within=10.0.0.0/8", 404, "database"),
         ("/v1/databases/city/networks", 400, "within"),
         ("/v1/databases/city/networks?within=10", 400, "within"),
         ("/v1/databases/city/networks?within=10.0.0.0/8&count=1001", 400, "count"),
