@@ -243,7 +243,9 @@ impl<'a, 'q> Resolver<'a, 'q> {
             }
             None => {
                 self.deny(located.zone, spot);
-                self.prove_no_name(located, name, spot);
+                if self.proofs_of(located.zone).is_some() {
+                    self.prove_no_name(located, name, spot);
+                }
                 Step::Done(Rcode::NXDOMAIN)
             }
         }
@@ -292,7 +294,9 @@ impl<'a, 'q> Resolver<'a, 'q> {
         } else {
             self.prove_expansions();
             self.deny(zone, spot);
-            self.prove_no_data(located, name, place.node.as_ref(), spot);
+            if self.proofs_of(zone).is_some() {
+                self.prove_no_data(located, name, place.node.as_ref(), spot);
+            }
         }
         Step::Done(Rcode::NOERROR)
     }

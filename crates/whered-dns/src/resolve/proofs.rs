@@ -21,24 +21,27 @@ use crate::zone::signed::{Denial, HashedOwner, covered_type, hash_before, name_b
 use crate::zone::{Node, NodeRef, Rrset, SignedZone};
 use crate::zones::ZoneLocation;
 
-/// How many different proofs one answer may need.
-const PROOFS_MAX: usize = 8;
+/// How many proofs of an answer are remembered; one of those behind them may come twice.
+const PROOFS_MAX: usize = 4;
 
 /// The proofs that an answer has already.
 #[derive(Default)]
 pub(super) struct Proven {
-    /// The zone, and the place of the NSEC's owner or of the NSEC3 in its list.
-    places: [Option<(u32, usize)>; PROOFS_MAX],
+    /// The zone, and the block of the NSEC's owner or the place of the NSEC3 in its list.
+    places: [(u32, u32); PROOFS_MAX],
+    count: u8,
 }
 
 impl Proven {
     /// Notes a proof; false if it is there.
-    fn note(&mut self, proof: (u32, usize)) -> bool {
-        if self.places.contains(&Some(proof)) {
+    fn note(&mut self, proof: (u32, u32)) -> bool {
+        let count = usize::from(self.count);
+        if self.places.iter().take(count).any(|known| *known == proof) {
             return false;
         }
-        if let Some(free) = self.places.iter_mut().find(|place| place.is_none()) {
-            *free = Some(proof);
+        if let Some(free) = self.places.get_mut(count) {
+            *free = proof;
+            self.count += 1;
         }
         true
     }
@@ -56,7 +59,7 @@ pub(super) struct Expansion {
 
 impl<'a> Resolver<'a, '_> {
     /// The proofs of a zone, if it has some and the client asks for them.
-    #[inline]
+    #[inline(always)]
     pub(super) fn proofs_of(&self, zone: u32) -> Option<&'a SignedZone> {
         let edns = self.request.edns.as_ref()?;
         let zones = self.zones;
@@ -280,7 +283,7 @@ impl<'a> Resolver<'a, '_> {
     fn put_nsec(&mut self, prover: &Prover<'a>, node: &Node<'a>) {
         let NodeRef(place) = node.place;
         let Some(record) = node.rrset(RecordType::NSEC) else { return };
-        if !self.proven.note((prover.zone, place as usize)) {
+        if !self.proven.note((prover.zone, place)) {
             return;
         }
         let Some(owner) = self.put_proof(&record, node.owner(), prover.origin) else { return };
@@ -297,8 +300,8 @@ impl<'a> Resolver<'a, '_> {
     /// Puts the NSEC3 of a name that lacks its first `skipped` labels, if there is one.
     fn put_match(&mut self, prover: &Prover<'a>, name: &LowerName, skipped: usize) -> bool {
         match prover.hashed(name, skipped) {
-            Some((true, hashed)) => {
-                self.put_nsec3(prover, hashed);
+            Some((true, place, hashed)) => {
+                self.put_nsec3(prover, place, hashed);
                 true
             }
             _ => false,
@@ -307,14 +310,13 @@ impl<'a> Resolver<'a, '_> {
 
     /// Puts the NSEC3 that is or covers a name that lacks its first `skipped` labels.
     fn put_hash(&mut self, prover: &Prover<'a>, name: &LowerName, skipped: usize) {
-        if let Some((_, hashed)) = prover.hashed(name, skipped) {
-            self.put_nsec3(prover, hashed);
+        if let Some((_, place, hashed)) = prover.hashed(name, skipped) {
+            self.put_nsec3(prover, place, hashed);
         }
     }
 
-    fn put_nsec3(&mut self, prover: &Prover<'a>, hashed: &'a HashedOwner) {
-        let place = std::ptr::from_ref(hashed).addr();
-        if !self.proven.note((prover.zone, place)) {
+    fn put_nsec3(&mut self, prover: &Prover<'a>, place: usize, hashed: &'a HashedOwner) {
+        if !self.proven.note((prover.zone, place as u32)) {
             return;
         }
         let record = hashed.record.get();
@@ -354,7 +356,7 @@ struct Prover<'a> {
 
 impl<'a> Prover<'a> {
     /// The NSEC3 of a name that lacks its first labels, or what covers it.
-    fn hashed(&self, name: &LowerName, skipped: usize) -> Option<(bool, &'a HashedOwner)> {
+    fn hashed(&self, name: &LowerName, skipped: usize) -> Option<(bool, usize, &'a HashedOwner)> {
         let Denial::Hashes { parameters, list } = &self.signed.denial else { return None };
         let wire = name.suffix(name.label_count() - skipped);
         hash_before(list, parameters.hash(wire))

@@ -105,14 +105,16 @@ pub(crate) fn name_before(names: &[(Box<[u8]>, NodeRef)], relative: &[u8]) -> Op
     found.map(|(_, place)| *place)
 }
 
-/// The NSEC3 of a hash, or the one that covers it.
+/// The NSEC3 of a hash, or the one that covers it: whether it is that of the hash, its place in the
+/// list, and itself.
 pub(crate) fn hash_before(
     list: &[HashedOwner],
     hash: [u8; HASH_SIZE],
-) -> Option<(bool, &HashedOwner)> {
+) -> Option<(bool, usize, &HashedOwner)> {
     let behind = list.partition_point(|hashed| hashed.hash <= hash);
-    let found = behind.checked_sub(1).and_then(|at| list.get(at)).or(list.last())?;
-    Some((found.hash == hash, found))
+    let place = behind.checked_sub(1).or_else(|| list.len().checked_sub(1))?;
+    let found = list.get(place)?;
+    Some((found.hash == hash, place, found))
 }
 
 /// The order of names in wire form and lower case, label by label from the right.
