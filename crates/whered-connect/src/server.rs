@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const ALLOWED_URL: &str =
     "redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// or unix:///PATH[?db=DATABASE]";
 
-/// Where a server is, and what it is told about who asks.
+/// The address of a server, and the credentials for it.
 #[derive(Clone)]
 pub struct ServerAddress {
     url: String,

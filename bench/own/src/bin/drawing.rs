@@ -1,4 +1,4 @@
-//! What drawing a map costs the server: a million points as clusters, as numbers, their bounds, and
+//! The server's cost of drawing a map: a million points as clusters, as numbers, their bounds, and
 //! the catchment areas of a pool of ten sites over a city database.
 //!
 //! For: the bars of the console's questions. Not for: sockets, JSON.

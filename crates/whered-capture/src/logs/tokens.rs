@@ -15,8 +15,8 @@ pub(super) struct Token {
     pub(super) opening: u8,
 }
 
-/// How many bytes come before the first blank. Words are short: they are looked at in words of
-/// eight bytes, which takes half the time of a search in long texts.
+/// How many bytes come before the first blank. Words are short, so eight bytes are compared at a
+/// time, without a search that is made for long texts.
 pub(super) fn word_length(text: &[u8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     let (words, rest) = text.as_chunks();

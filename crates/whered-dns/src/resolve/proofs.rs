@@ -53,7 +53,7 @@ pub(super) struct Expansion {
     /// The name in wire form and lower case.
     name: Box<[u8]>,
     encloser_labels: usize,
-    /// Where the zone's origin stands in the reply.
+    /// The offset of the zone's origin in the reply.
     origin: usize,
 }
 
@@ -120,7 +120,7 @@ impl<'a> Resolver<'a, '_> {
         }
     }
 
-    /// Notes that a wildcard below the encloser stands in for a name.
+    /// Remembers that a name is answered by the wildcard below its closest encloser.
     pub(super) fn note_expansion(
         &mut self,
         located: &ZoneLocation<'_>,
@@ -166,8 +166,8 @@ impl<'a> Resolver<'a, '_> {
         }
     }
 
-    /// Proves that a name has no records of a type. `node` is that of the name or of the wildcard
-    /// that stands in for it; none for a name that has nothing but names below it.
+    /// Proves that a name has no records of a type. `node` is the name's, or that of the wildcard
+    /// that answers for it; none for an empty non-terminal.
     #[cold]
     pub(super) fn prove_no_data(
         &mut self,
@@ -347,7 +347,7 @@ impl<'a> Resolver<'a, '_> {
     }
 }
 
-/// The zone whose proofs are put, and where its origin stands in the reply.
+/// The zone whose proofs are written, and the offset of its origin in the reply.
 struct Prover<'a> {
     zone: u32,
     signed: &'a SignedZone,

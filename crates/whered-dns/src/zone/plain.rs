@@ -1,8 +1,8 @@
 //! The quick way to read the data of the types that most records have.
 //!
 //! Not for: mistakes. Whatever is not plainly right is left to `data.rs`, whose judgement and whose
-//! words count; what is taken here reads the same there, which a test compares. This way takes a
-//! tenth of the time, and a zone of a million names is little else than these types.
+//! words count; what is taken here reads the same there, which a test compares. A zone of a million
+//! names has little else than these types.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,4 +1,4 @@
-//! What a zone needs to be served as a signed one: gathered from its records, or what is missing.
+//! Gathers the data that prove absence in a signed zone, and refuses a zone that lacks some.
 //!
 //! Not for: whether signatures are right, which needs keys and a clock; proofs of an answer.
 
@@ -78,7 +78,7 @@ fn compiled(parsed: &ParsedZone, records: &[Record]) -> OwnedRrset {
     rrset.to_owned()
 }
 
-/// What proofs need; none if the zone has no signatures.
+/// The data for proofs of absence; none if the zone has no signatures.
 ///
 /// # Errors
 /// A zone with signatures that resolvers could not validate: no RRSIG of the SOA, no DNSKEY,
