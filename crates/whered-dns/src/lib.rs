@@ -46,5 +46,5 @@ pub use name::{NAME_SIZE_MAX, Name, NameError};
 pub use record::{record_data, text_data};
 pub use resolve::CHAIN_LENGTH_MAX;
 pub use reversed::{Synthesise, Synthesised};
-pub use zone::{Dnssec, Zone, ZoneError};
+pub use zone::{Difference, Dnssec, Zone, ZoneError, ZoneRecord};
 pub use zones::{Answer, Pool, PoolOwnerReason, Zones, ZonesBuilder, ZonesError};

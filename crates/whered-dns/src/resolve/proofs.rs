@@ -357,7 +357,7 @@ struct Prover<'a> {
 impl<'a> Prover<'a> {
     /// The NSEC3 of a name that lacks its first labels, or what covers it.
     fn hashed(&self, name: &LowerName, skipped: usize) -> Option<(bool, usize, &'a HashedOwner)> {
-        let Denial::Hashes { parameters, list } = &self.signed.denial else { return None };
+        let Denial::Hashes { parameters, list, .. } = &self.signed.denial else { return None };
         let wire = name.suffix(name.label_count() - skipped);
         hash_before(list, parameters.hash(wire))
     }

@@ -77,6 +77,17 @@ impl Arena {
     pub(crate) fn size_bytes(&self) -> usize {
         self.bytes.len()
     }
+
+    /// All blocks, in the order in which they lie.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let place = NodeRef(u32::try_from(at / ALIGNMENT).ok()?);
+            let node = Some(self.node(place)).filter(|node| !node.bytes.is_empty())?;
+            at = (at + node.size_bytes()).next_multiple_of(ALIGNMENT);
+            Some(node)
+        })
+    }
 }
 
 /// One owner.
@@ -146,6 +157,15 @@ impl<'z> Node<'z> {
         list.as_chunks::<GLUE_SIZE>().0.iter().map(|&[a, b, c, d, e, f]| {
             (u16::from_le_bytes([a, b]).into(), NodeRef(u32::from_le_bytes([c, d, e, f])))
         })
+    }
+
+    /// The bytes of its block, without those that fill up to the next.
+    fn size_bytes(&self) -> usize {
+        let mut rest = self.parts();
+        while let Some(part) = Part::read(rest) {
+            rest = part.behind;
+        }
+        self.bytes.len() - rest.len() + size_of_val(&END_TYPE)
     }
 
     #[inline]

@@ -399,7 +399,7 @@ impl Reader<'_> {
 
 /// What has no use in a zone that is served unsigned: besides what only signed zones have, DS,
 /// which nobody may trust there, and a digest, which is that of the whole file.
-fn is_stripped(record_type: RecordType) -> bool {
+pub(super) fn is_stripped(record_type: RecordType) -> bool {
     record_type.is_of_signed_zones() || matches!(record_type, RecordType::DS | RecordType::ZONEMD)
 }
 

@@ -22,6 +22,7 @@
 mod build;
 mod compile;
 pub(crate) mod data;
+mod difference;
 mod error;
 mod forms;
 mod generate;
@@ -34,16 +35,20 @@ mod odd_parts;
 mod parsed_zone;
 mod plain;
 pub(crate) mod rdata;
+mod records;
 mod service_parameters;
 pub(crate) mod signed;
 mod verify;
 
 pub(crate) use compile::{CompressionContext, compile};
+pub use difference::Difference;
 pub use error::ZoneError;
 use index::NameIndex;
 use layout::{Arena, HAS_CHILDREN};
 pub(crate) use layout::{Node, NodeRef, OwnedRrset, Rrset};
 pub(crate) use master::TTL_SECONDS_MAX;
+use master::is_stripped;
+pub use records::ZoneRecord;
 pub(crate) use signed::SignedZone;
 
 use crate::lower::{LowerName, hash_of_wildcard};
@@ -313,6 +318,16 @@ impl Zone {
             count if count == labels => Some(self.node(self.parts.apex)),
             count => self.probe(&name, count),
         }
+    }
+
+    /// The owner with the name that one of another zone with the same origin has.
+    fn find_relative(&self, other: &Node<'_>) -> Option<Node<'_>> {
+        if other.owner().is_empty() {
+            return Some(self.apex());
+        }
+        let mut name = LowerName::root();
+        name.read(&[other.owner(), &self.lower_origin].concat())?;
+        self.probe(&name, name.label_count())
     }
 
     /// The whole name of one of its owners.

@@ -38,8 +38,8 @@ pub(crate) struct SignedZone {
 pub(crate) enum Denial {
     /// Names with NSEC, in canonical order, with their owners' blocks.
     Names(Vec<(Box<[u8]>, NodeRef)>),
-    /// The hashes of names with NSEC3, in order.
-    Hashes { parameters: HashParameters, list: Vec<HashedOwner> },
+    /// The hashes of names with NSEC3, in order; and those of other chains, which answer nothing.
+    Hashes { parameters: HashParameters, list: Vec<HashedOwner>, others: Vec<HashedOwner> },
 }
 
 /// How names are hashed.
@@ -90,9 +90,13 @@ impl Denial {
     }
 
     /// Hashes, put into order.
-    pub(super) fn of_hashes(parameters: HashParameters, mut list: Vec<HashedOwner>) -> Denial {
+    pub(super) fn of_hashes(
+        parameters: HashParameters,
+        mut list: Vec<HashedOwner>,
+        others: Vec<HashedOwner>,
+    ) -> Denial {
         list.sort_by_key(|hashed| hashed.hash);
-        Denial::Hashes { parameters, list }
+        Denial::Hashes { parameters, list, others }
     }
 }
 

@@ -131,16 +131,19 @@ pub(super) fn signed_zone(
             .ok_or_else(|| missing("NSEC or NSEC3PARAM at its apex"))?;
         // A zone may have several chains of hashes; NSEC3PARAM says which one answers.
         let mut lists: HashMap<[u8; HASH_SIZE], HashedOwner> = HashMap::new();
+        let mut others = Vec::new();
         for (of_record, hashed) in hashed {
             if of_record == parameters {
                 lists.insert(hashed.hash, hashed);
+            } else {
+                others.push(hashed);
             }
         }
         let apex_hash = parameters.hash(parsed.lower_origin().as_wire());
         if !lists.contains_key(&apex_hash) {
             return Err(missing("the NSEC3 of its apex"));
         }
-        Denial::of_hashes(parameters, lists.into_values().collect())
+        Denial::of_hashes(parameters, lists.into_values().collect(), others)
     };
     // Times wrap: the earliest is the one from which all others are less than half a circle away.
     let earliest = |a: u32, b: u32| if a.wrapping_sub(b) < 1 << 31 { b } else { a };

@@ -1,0 +1,169 @@
+//! What one version of a zone has and another has not, and a zone with such changes made.
+//!
+//! Not for: messages that carry changes (`transfer`), which changes a client may ask for (`update`).
+//!
+//! Concurrency: reads immutable zones and makes a new one. Cost of [`Zone::patched`]: that of a whole
+//! build (`build.rs`).
+
+use std::collections::HashMap;
+
+use super::error::{Place, ZoneError};
+use super::layout::Node;
+use super::{Dnssec, Zone, ZoneRecord};
+use crate::code::RecordType;
+use crate::name::Name;
+
+/// The changes from one version of a zone to another (RFC 1995, 4).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Difference {
+    /// The serial before.
+    pub from_serial: u32,
+    /// The serial after.
+    pub to_serial: u32,
+    /// What is no longer there: the old SOA first.
+    pub removed: Vec<ZoneRecord>,
+    /// What is there now: the new SOA first.
+    pub added: Vec<ZoneRecord>,
+}
+
+impl Zone {
+    /// The changes that make this zone the newer one. A record whose TTL alone changed is removed
+    /// and added.
+    ///
+    /// ```
+    /// use whered_dns::{Name, Zone};
+    /// let origin: Name = "example.com".parse()?;
+    /// let zone = |text: &str| Zone::from_master_file(&origin, text.as_bytes(), &mut |_| Err("no".into()));
+    /// let old = zone("@ 60 SOA ns h 7 1 1 1 1\n@ 60 NS ns\nns 60 A 192.0.2.1\n")?;
+    /// let new = zone("@ 60 SOA ns h 8 1 1 1 1\n@ 60 NS ns\nns 60 A 192.0.2.2\n")?;
+    /// let difference = old.difference(&new);
+    /// assert_eq!((difference.removed.len(), difference.added.len()), (2, 2));
+    /// assert!(old.patched("here", &[difference])?.records().eq(new.records()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn difference(&self, newer: &Zone) -> Difference {
+        let mut difference = Difference {
+            from_serial: self.serial(),
+            to_serial: newer.serial(),
+            removed: self.soa().into_iter().collect(),
+            added: newer.soa().into_iter().collect(),
+        };
+        difference.removed.extend(self.missing_in(newer));
+        difference.added.extend(newer.missing_in(self));
+        difference
+    }
+
+    fn soa(&self) -> Option<ZoneRecord> {
+        let apex = self.apex();
+        let rrset = apex.rrset(RecordType::SOA)?;
+        self.records_of_rrset(&apex, rrset).next()
+    }
+
+    /// The records that the other zone has not, but for the SOA.
+    fn missing_in(&self, other: &Zone) -> Vec<ZoneRecord> {
+        let mut missing = Vec::new();
+        let mut compare = |own: Vec<ZoneRecord>, others: &[ZoneRecord]| {
+            let is_missing = |record: &ZoneRecord| {
+                let is_it = |there: &ZoneRecord| {
+                    there.says_the_same(record) && there.ttl_seconds == record.ttl_seconds
+                };
+                record.record_type != RecordType::SOA && !others.iter().any(is_it)
+            };
+            missing.extend(own.into_iter().filter(is_missing));
+        };
+        for node in self.parts.arena.nodes() {
+            let there = other.find_relative(&node);
+            if there.is_some_and(|there| there.rrsets_are_those_of(&node)) {
+                continue;
+            }
+            let others = there.map(|there| other.records_of(&there)).unwrap_or_default();
+            compare(self.records_of(&node), &others);
+        }
+        let others: HashMap<Name, Vec<ZoneRecord>> = by_owner(other.hashed_records());
+        for (owner, own) in by_owner(self.hashed_records()) {
+            compare(own, others.get(&owner).map_or(&[][..], Vec::as_slice));
+        }
+        missing
+    }
+
+    /// A zone with changes made one after another. `source` stands in the places of errors.
+    ///
+    /// # Errors
+    ///
+    /// A removed record that is not there, an added one that is, changes of another serial than that
+    /// of the zone, and what [`Zone::from_records`] refuses.
+    pub fn patched(&self, source: &str, differences: &[Difference]) -> Result<Zone, ZoneError> {
+        let changes = Changes::of(self, source, differences)?;
+        let untouched = self.records().filter(|record| !changes.owners.contains_key(&record.owner));
+        let changed = changes.owners.values().flatten().cloned();
+        Zone::from_records(self.origin(), source, Dnssec::Serve, untouched.chain(changed))
+    }
+}
+
+fn by_owner(records: impl Iterator<Item = ZoneRecord>) -> HashMap<Name, Vec<ZoneRecord>> {
+    let mut owners: HashMap<Name, Vec<ZoneRecord>> = HashMap::new();
+    for record in records {
+        owners.entry(record.owner.clone()).or_default().push(record);
+    }
+    owners
+}
+
+/// The owners that changes touch, each with all records that it has then.
+struct Changes {
+    owners: HashMap<Name, Vec<ZoneRecord>>,
+}
+
+impl Changes {
+    fn of(zone: &Zone, source: &str, differences: &[Difference]) -> Result<Changes, ZoneError> {
+        let mut owners: HashMap<Name, Vec<ZoneRecord>> = HashMap::new();
+        let mut serial = zone.serial();
+        let mut number = 0;
+        let error = |number: u32, found: String, allowed: &str| {
+            let place = Place { file: Some(source.into()), line: number, column: 1 };
+            ZoneError::new(&place, found, allowed)
+        };
+        for difference in differences {
+            if difference.from_serial != serial {
+                let found = format!("changes of the serial {}", difference.from_serial);
+                let allowed = format!("changes of the serial {serial}, which the zone has");
+                return Err(error(number + 1, found, &allowed));
+            }
+            serial = difference.to_serial;
+            for record in &difference.removed {
+                number += 1;
+                let own = owners
+                    .entry(record.owner.clone())
+                    .or_insert_with_key(|owner| zone.records_at(owner));
+                let Some(at) = own.iter().position(|there| there.says_the_same(record)) else {
+                    let ZoneRecord { owner, record_type, .. } = record;
+                    let found = format!("a removed {record_type} of {owner} that is not there");
+                    return Err(error(number, found, "records of the zone"));
+                };
+                own.swap_remove(at);
+            }
+            for record in &difference.added {
+                number += 1;
+                let own = owners
+                    .entry(record.owner.clone())
+                    .or_insert_with_key(|owner| zone.records_at(owner));
+                if own.iter().any(|there| there.says_the_same(record)) {
+                    let ZoneRecord { owner, record_type, .. } = record;
+                    let found = format!("an added {record_type} of {owner} that is there");
+                    return Err(error(number, found, "records that the zone has not"));
+                }
+                own.push(record.clone());
+            }
+        }
+        Ok(Changes { owners })
+    }
+}
+
+impl Node<'_> {
+    /// Whether both owners, of zones with the same origin, have the same records in the same order.
+    fn rrsets_are_those_of(&self, other: &Node<'_>) -> bool {
+        self.rrsets()
+            .map(|set| (set.record_type, set.wire))
+            .eq(other.rrsets().map(|set| (set.record_type, set.wire)))
+    }
+}
