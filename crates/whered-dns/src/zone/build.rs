@@ -8,6 +8,7 @@
 //! Cost: linear but for the sorting of one owner's types; a zone of a million names and a half of
 //! records takes about a second, reading included (`bench/own`, `dns load`).
 
+mod patch;
 mod signing;
 
 use std::collections::HashSet;
@@ -16,8 +17,8 @@ use super::compile::{CompressionContext, compile};
 use super::error::{Place, ZoneError};
 use super::index::NameIndex;
 use super::layout::{
-    Arena, ArenaWriter, HAS_ALIAS, HAS_CHILDREN, HAS_DATA, HAS_DNAME, HAS_WILDCARD, NewRrset,
-    NodeRef, OwnedRrset,
+    ArenaWriter, HAS_ALIAS, HAS_CHILDREN, HAS_DATA, HAS_DNAME, HAS_WILDCARD, NewRrset, NodeRef,
+    OwnedRrset,
 };
 use super::master::TTL_SECONDS_MAX;
 use super::parsed_zone::{APEX, NONE, ParsedZone, Record};
@@ -25,6 +26,7 @@ use super::rdata::names_in;
 use super::{Parts, REMARK_COUNT_MAX, Zone};
 use crate::code::RecordType;
 use crate::name::Name;
+pub(super) use patch::patch;
 
 /// Makes the zone; `end` is the place of the text's end, where missing things are reported.
 ///
@@ -39,16 +41,17 @@ pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneErr
         parsed.forget_bare_owners();
     }
     parsed.complete();
-    if parsed.forget_occluded() {
+    let has_occluded = parsed.forget_occluded();
+    if has_occluded {
         parsed.complete();
     }
-    let warnings = std::mem::take(&mut parsed.remarks);
-    let (order, starts) = parsed.by_owner();
-    let (flags, cuts) = (Vec::new(), Vec::new());
-    let mut builder = Builder { parsed, order, starts, flags, cuts, warnings };
+    let mut builder = Builder::new(parsed);
     let (serial, negative_soa) = builder.check_apex(end)?;
     builder.mark()?;
-    let (arena, nodes, record_count) = builder.lay_out(end)?;
+    let size = builder.parsed.records.len() * 48 + builder.parsed.owners.len() * 32;
+    let writer = ArenaWriter::with_capacity(size);
+    let (writer, nodes, record_count) = builder.lay_out(writer, &|_| None, end)?;
+    let arena = writer.finish();
     let signed = signing::signed_zone(&builder, &nodes, hashed)?;
     let Builder { parsed, warnings, .. } = builder;
     let owners = &parsed.owners;
@@ -59,7 +62,7 @@ pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneErr
         by_depth[usize::from(owner.depth)] += 1;
     }
     let most = (1..128).rev().max_by_key(|&depth| by_depth[depth]).unwrap_or(1);
-    let parts = Parts { arena, index, apex: nodes[0], common_depth: most as u8 };
+    let parts = Parts { arena, index, apex: nodes[0], common_depth: most as u8, dead_bytes: 0 };
     let lower_origin = parsed.lower_origin().as_wire().into();
     let name_count = owners.len();
     Ok(Zone {
@@ -69,6 +72,7 @@ pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneErr
         record_count,
         name_count,
         left_out_count: parsed.left_out_count,
+        has_occluded,
         parts,
         negative_soa,
         signed,
@@ -87,7 +91,22 @@ struct Builder {
     warnings: Vec<ZoneError>,
 }
 
+/// A server whose addresses the zone has.
+enum Host {
+    /// The number of an owner.
+    Own(u32),
+    /// A block that is written already.
+    Written(NodeRef),
+}
+
 impl Builder {
+    /// Takes what was read; every owner's parent must be known.
+    fn new(mut parsed: ParsedZone) -> Builder {
+        let warnings = std::mem::take(&mut parsed.remarks);
+        let (order, starts) = parsed.by_owner();
+        Builder { parsed, order, starts, flags: Vec::new(), cuts: Vec::new(), warnings }
+    }
+
     /// An owner's records, by type.
     fn records(&self, owner: u32) -> Vec<Record> {
         let range = self.starts[owner as usize] as usize..self.starts[owner as usize + 1] as usize;
@@ -228,13 +247,17 @@ impl Builder {
         first == second || (one_name && first.eq_ignore_ascii_case(second))
     }
 
-    /// Writes every block. Gives where each owner's is, and how many records there are.
-    fn lay_out(&mut self, end: &Place) -> Result<(Arena, Vec<NodeRef>, usize), ZoneError> {
-        let size = self.parsed.records.len() * 48 + self.parsed.owners.len() * 32;
-        let mut writer = ArenaWriter::with_capacity(size);
+    /// Writes every block. `written` finds servers with addresses whose blocks are written already.
+    /// Gives where each owner's block is, and how many records there are.
+    fn lay_out(
+        &mut self,
+        mut writer: ArenaWriter,
+        written: &dyn Fn(&[u8]) -> Option<NodeRef>,
+        end: &Place,
+    ) -> Result<(ArenaWriter, Vec<NodeRef>, usize), ZoneError> {
         let mut nodes = Vec::with_capacity(self.parsed.owners.len());
         let (mut record_count, mut rrset) = (0, NewRrset::default());
-        let mut glue: Vec<(usize, usize, u32)> = Vec::new();
+        let mut glue: Vec<(usize, usize, Host)> = Vec::new();
         let mut owner_wire = Vec::new();
         for owner in 0..self.parsed.owners.len() as u32 {
             let relative = self.parsed.name_of(&self.parsed.owners[owner as usize]);
@@ -266,12 +289,12 @@ impl Builder {
                 writer.rrset(&rrset);
                 let cut = self.cuts[owner as usize];
                 if rrset.record_type == RecordType::NS && (cut == owner || cut == NONE) {
-                    let servers = self.glue_of(&kept, &rrset);
-                    let targets: Vec<u16> = servers.iter().map(|&(target, _)| target).collect();
+                    let servers = self.glue_of(&kept, &rrset, written);
+                    let targets: Vec<u16> = servers.iter().map(|(target, _)| *target).collect();
                     if !targets.is_empty() {
                         let list = writer.glue(&targets);
-                        let entries = servers.iter().enumerate();
-                        glue.extend(entries.map(|(index, &(_, host))| (list, index, host)));
+                        let entries = servers.into_iter().enumerate();
+                        glue.extend(entries.map(|(index, (_, host))| (list, index, host)));
                     }
                 }
             }
@@ -281,25 +304,34 @@ impl Builder {
             writer.set_cut(*node, nodes[cut as usize]);
         }
         for (list, index, host) in glue {
-            writer.set_glue(list, index, nodes[host as usize]);
+            let node = match host {
+                Host::Own(host) => nodes[host as usize],
+                Host::Written(node) => node,
+            };
+            writer.set_glue(list, index, node);
         }
-        Ok((writer.finish(), nodes, record_count))
+        Ok((writer, nodes, record_count))
     }
 
     /// Of the servers of a delegation, or of the zone, those whose addresses are in this zone:
-    /// where their names stand in the wire, and their numbers.
-    fn glue_of(&mut self, records: &[Record], rrset: &NewRrset) -> Vec<(u16, u32)> {
+    /// where their names stand in the wire, and which they are.
+    fn glue_of(
+        &mut self,
+        records: &[Record],
+        rrset: &NewRrset,
+        written: &dyn Fn(&[u8]) -> Option<NodeRef>,
+    ) -> Vec<(u16, Host)> {
         let (mut at, mut servers) = (0, Vec::new());
         for record in records {
             let target = at + super::layout::RECORD_HEAD_SIZE;
             let length = &rrset.wire[target - 2..target];
             at = target + usize::from(u16::from_be_bytes([length[0], length[1]]));
             let name = self.parsed.data_of(record).to_vec();
-            if let Some(host) = self.parsed.find(&name)
-                && self.has_addresses(host)
-            {
-                servers.push((target as u16, host));
-            }
+            let host = match self.parsed.find(&name) {
+                Some(host) => self.has_addresses(host).then_some(Host::Own(host)),
+                None => written(&name).map(Host::Written),
+            };
+            servers.extend(host.map(|host| (target as u16, host)));
         }
         servers
     }

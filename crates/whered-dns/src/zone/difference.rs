@@ -2,14 +2,14 @@
 //!
 //! Not for: messages that carry changes (`transfer`), which changes a client may ask for (`update`).
 //!
-//! Concurrency: reads immutable zones and makes a new one. Cost of [`Zone::patched`]: that of a whole
-//! build (`build.rs`).
+//! Concurrency: reads immutable zones and makes a new one. Cost of [`Zone::patched`]: that of a copy
+//! (`build/patch.rs`); of a whole build for signed zones, changes of DNAME, and many changes.
 
 use std::collections::HashMap;
 
 use super::error::{Place, ZoneError};
 use super::layout::Node;
-use super::{Dnssec, Zone, ZoneRecord};
+use super::{Dnssec, Zone, ZoneRecord, build};
 use crate::code::RecordType;
 use crate::name::Name;
 
@@ -73,7 +73,7 @@ impl Zone {
             missing.extend(own.into_iter().filter(is_missing));
         };
         for node in self.parts.arena.nodes() {
-            let there = other.find_relative(&node);
+            let there = other.find_relative(node.owner());
             if there.is_some_and(|there| there.rrsets_are_those_of(&node)) {
                 continue;
             }
@@ -95,6 +95,9 @@ impl Zone {
     /// of the zone, and what [`Zone::from_records`] refuses.
     pub fn patched(&self, source: &str, differences: &[Difference]) -> Result<Zone, ZoneError> {
         let changes = Changes::of(self, source, differences)?;
+        if let Some(zone) = build::patch(self, &changes) {
+            return Ok(zone);
+        }
         let untouched = self.records().filter(|record| !changes.owners.contains_key(&record.owner));
         let changed = changes.owners.values().flatten().cloned();
         Zone::from_records(self.origin(), source, Dnssec::Serve, untouched.chain(changed))
@@ -110,8 +113,8 @@ fn by_owner(records: impl Iterator<Item = ZoneRecord>) -> HashMap<Name, Vec<Zone
 }
 
 /// The owners that changes touch, each with all records that it has then.
-struct Changes {
-    owners: HashMap<Name, Vec<ZoneRecord>>,
+pub(super) struct Changes {
+    pub(super) owners: HashMap<Name, Vec<ZoneRecord>>,
 }
 
 impl Changes {
@@ -132,6 +135,11 @@ impl Changes {
             serial = difference.to_serial;
             for record in &difference.removed {
                 number += 1;
+                if record.record_type == RecordType::DNAME && zone.has_occluded {
+                    let found =
+                        format!("a removed DNAME of {}, below which are names", record.owner);
+                    return Err(error(number, found, "a whole transfer, since they were left out"));
+                }
                 let own = owners
                     .entry(record.owner.clone())
                     .or_insert_with_key(|owner| zone.records_at(owner));

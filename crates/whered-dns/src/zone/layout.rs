@@ -48,6 +48,8 @@ pub(crate) const HAS_ALIAS: u8 = 4;
 pub(crate) const HAS_DNAME: u8 = 8;
 /// It has records.
 pub(crate) const HAS_DATA: u8 = 16;
+/// Nobody finds this block: its owner is gone or has a newer one.
+const IS_DEAD: u8 = 32;
 
 /// Where a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,15 +80,58 @@ impl Arena {
         self.bytes.len()
     }
 
-    /// All blocks, in the order in which they lie.
+    /// All owners' blocks, in the order in which they lie.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Node<'_>> {
         let mut at = 0;
-        std::iter::from_fn(move || {
+        let blocks = std::iter::from_fn(move || {
             let place = NodeRef(u32::try_from(at / ALIGNMENT).ok()?);
             let node = Some(self.node(place)).filter(|node| !node.bytes.is_empty())?;
             at = (at + node.size_bytes()).next_multiple_of(ALIGNMENT);
             Some(node)
-        })
+        });
+        blocks.filter(|node| !node.has(IS_DEAD))
+    }
+
+    /// Where a block that is written behind the others begins.
+    pub(crate) fn end(&self) -> Option<NodeRef> {
+        u32::try_from(self.bytes.len().div_ceil(ALIGNMENT)).ok().map(NodeRef)
+    }
+
+    /// A copy with more blocks, written from [`Arena::end`] on, and with changes in its own.
+    pub(crate) fn with_blocks(&self, writer: &ArenaWriter, changes: &BlockChanges) -> Arena {
+        let gap = [0; ALIGNMENT];
+        let gap = gap.get(..self.bytes.len().next_multiple_of(ALIGNMENT) - self.bytes.len());
+        let parts = [&self.bytes[..], gap.unwrap_or_default(), &writer.bytes];
+        let image = Image::edited(&parts, |bytes| {
+            for NodeRef(place) in &changes.dead {
+                if let Some(flags) = bytes.get_mut(*place as usize * ALIGNMENT) {
+                    *flags |= IS_DEAD;
+                }
+            }
+            for (at, node) in &changes.references {
+                if let Some(place) = bytes.get_mut(*at..*at + 4) {
+                    place.copy_from_slice(&node.to_le_bytes());
+                }
+            }
+        });
+        Arena { bytes: image.section(0..image.as_bytes().len()).expect("bytes stand everywhere") }
+    }
+}
+
+/// What changes in blocks that stay where they are.
+#[derive(Default)]
+pub(crate) struct BlockChanges {
+    /// Blocks that nobody may find any more.
+    pub(crate) dead: Vec<NodeRef>,
+    /// Where a reference to a block stands, and the block; [`NONE`](super::parsed_zone::NONE) for
+    /// no block.
+    pub(crate) references: Vec<(usize, u32)>,
+}
+
+impl Arena {
+    /// Where the reference to its delegation stands in a block.
+    pub(crate) fn place_of_cut(node: NodeRef) -> usize {
+        node.0 as usize * ALIGNMENT + 4
     }
 }
 
@@ -142,6 +187,26 @@ impl<'z> Node<'z> {
         parts.filter(|rrset| rrset.record_type.0 != GLUE_TYPE)
     }
 
+    /// Where the references to the servers' blocks stand in the arena, and those blocks.
+    pub(crate) fn glue_references(&self) -> impl Iterator<Item = (usize, NodeRef)> + use<'z> {
+        let start = self.place.0 as usize * ALIGNMENT;
+        let block = self.bytes.len();
+        let mut rest = self.parts();
+        let mut list = None;
+        while let Some(part) = Part::read(rest) {
+            if part.rrset.record_type.0 == GLUE_TYPE {
+                let behind = part.behind.len();
+                list = Some((start + block - behind - part.rrset.wire.len(), part.rrset.wire));
+            }
+            rest = part.behind;
+        }
+        let (first, wire) = list.unwrap_or((0, &[]));
+        wire.as_chunks::<GLUE_SIZE>().0.iter().enumerate().map(move |(index, entry)| {
+            let &[_, _, c, d, e, f] = entry;
+            (first + index * GLUE_SIZE + 2, NodeRef(u32::from_le_bytes([c, d, e, f])))
+        })
+    }
+
     /// The servers of this delegation, or of the zone at its apex, whose addresses the zone has:
     /// where the server's name stands in the wire of NS, and its node.
     #[inline]
@@ -160,7 +225,7 @@ impl<'z> Node<'z> {
     }
 
     /// The bytes of its block, without those that fill up to the next.
-    fn size_bytes(&self) -> usize {
+    pub(crate) fn size_bytes(&self) -> usize {
         let mut rest = self.parts();
         while let Some(part) = Part::read(rest) {
             rest = part.behind;
@@ -314,17 +379,25 @@ impl NewRrset {
 #[derive(Debug, Default)]
 pub(crate) struct ArenaWriter {
     bytes: Vec<u8>,
+    /// The place of the first block.
+    first: u32,
 }
 
 impl ArenaWriter {
     pub(crate) fn with_capacity(size_bytes: usize) -> ArenaWriter {
-        ArenaWriter { bytes: Vec::with_capacity(size_bytes) }
+        ArenaWriter { bytes: Vec::with_capacity(size_bytes), first: 0 }
+    }
+
+    /// Writes blocks that come to stand behind others.
+    pub(crate) fn behind(NodeRef(first): NodeRef) -> ArenaWriter {
+        ArenaWriter { bytes: Vec::new(), first }
     }
 
     /// Begins a block; none when the zone is larger than places can tell (32 GiB).
     pub(crate) fn begin(&mut self, flags: u8, owner: &[u8]) -> Option<NodeRef> {
         self.bytes.resize(self.bytes.len().next_multiple_of(ALIGNMENT), 0);
-        let place = u32::try_from(self.bytes.len() / ALIGNMENT).ok().filter(|&at| at != NONE)?;
+        let place = u32::try_from(self.bytes.len() / ALIGNMENT).ok()?;
+        let place = place.checked_add(self.first).filter(|&at| at != NONE)?;
         self.bytes.extend_from_slice(&[flags, owner.len() as u8, 0, 0]);
         self.bytes.extend_from_slice(&NONE.to_le_bytes());
         self.bytes.extend_from_slice(owner);
@@ -333,7 +406,7 @@ impl ArenaWriter {
 
     /// Tells the delegation of a block that has been begun.
     pub(crate) fn set_cut(&mut self, node: NodeRef, cut: NodeRef) {
-        let at = node.0 as usize * ALIGNMENT + 4;
+        let at = (node.0 - self.first) as usize * ALIGNMENT + 4;
         self.set_reference(at, cut);
     }
 
