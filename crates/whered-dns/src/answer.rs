@@ -160,6 +160,9 @@ pub struct Context<'a> {
     /// For how long an idle connection is kept, in tenths of a second (RFC 7828). Streams tell it
     /// to who asks.
     pub keepalive: Option<u16>,
+    /// Leaves messages between servers to the caller: NOTIFY, UPDATE, transfers, and whatever is
+    /// signed. Their outcome is [`Outcome::Deferred`].
+    pub defers: bool,
 }
 
 impl Context<'_> {
@@ -178,6 +181,7 @@ impl Context<'_> {
             chooser: None,
             challenges: None,
             keepalive: None,
+            defers: false,
         }
     }
 }
@@ -198,6 +202,8 @@ pub enum Outcome {
         /// The query had a cookie that this server had given to its source: no spoofed address.
         has_cookie: bool,
     },
+    /// A message between servers, which the caller answers ([`Context::defers`]).
+    Deferred,
     /// Nothing is to be sent: the bytes are too few for a header or a question, or are a response
     /// themselves.
     Silent,
@@ -272,6 +278,9 @@ pub(crate) fn answer_request(
 ) -> (usize, Outcome) {
     if request.header.is_response() {
         return (0, Outcome::Silent);
+    }
+    if context.defers && request.is_between_servers() {
+        return (0, Outcome::Deferred);
     }
     let (options, has_cookie) = options(request, context);
     let writer = Reply::begin(room, request, options, size_max(request.edns_size(), context));

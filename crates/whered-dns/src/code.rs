@@ -110,6 +110,8 @@ impl Rcode {
     pub const REFUSED: Rcode = Rcode(5);
     /// A DNAME makes a name that is too long.
     pub const YXDOMAIN: Rcode = Rcode(6);
+    /// This server has no authority for the zone, or a signature does not hold.
+    pub const NOTAUTH: Rcode = Rcode(9);
     /// An EDNS version above 0.
     pub const BADVERS: Rcode = Rcode(16);
 }
@@ -124,6 +126,7 @@ impl fmt::Display for Rcode {
             4 => f.write_str("NOTIMP"),
             5 => f.write_str("REFUSED"),
             6 => f.write_str("YXDOMAIN"),
+            9 => f.write_str("NOTAUTH"),
             16 => f.write_str("BADVERS"),
             other => write!(f, "RCODE{other}"),
         }

@@ -89,9 +89,9 @@ impl<'q> FastQuery<'q> {
             return None;
         }
         let mut record = Address::default();
-        let content = match zones.is_reversed(located.zone) {
-            false => self.content(zones, name, located)?,
-            true => self.reversed_content(zones, name, located, context, &mut record)?,
+        let content = match zones.is_plain(located.zone) {
+            true => self.content(zones, name, located)?,
+            false => self.reversed_content(zones, name, located, context, &mut record)?,
         };
         let (middle, end) = (self.head.len(), self.head.len() + content.rrset.wire.len());
         let size = end + self.edns_size.map_or(0, |_| OPT_SIZE);
@@ -137,6 +137,9 @@ impl<'q> FastQuery<'q> {
         context: &Context<'_>,
         record: &'z mut Address,
     ) -> Option<Content<'z>> {
+        if !zones.is_reversed(located.zone) {
+            return None;
+        }
         let node = located.place.node?;
         let is_plain = node.cut().is_none()
             && !node.has(HAS_WILDCARD | HAS_DNAME)

@@ -31,6 +31,7 @@ mod reply;
 mod request;
 mod resolve;
 mod reversed;
+pub mod transfer;
 mod zone;
 mod zones;
 

@@ -20,6 +20,8 @@ use crate::lower::LowerName;
 pub(crate) const HEADER_SIZE: usize = 12;
 const OPTION_NSID: u16 = 3;
 pub(crate) const OPTION_KEEPALIVE: u16 = 11;
+const OPCODE_NOTIFY: u16 = 4;
+const OPCODE_UPDATE: u16 = 5;
 
 /// The part of the header that replies need.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +80,8 @@ pub(crate) struct Request<'q> {
     pub(crate) fault: Option<Rcode>,
     /// Without it nothing is to be sent.
     pub(crate) is_answerable: bool,
+    /// It has a signature (RFC 8945).
+    has_signature: bool,
 }
 
 impl<'q> Request<'q> {
@@ -88,11 +92,24 @@ impl<'q> Request<'q> {
         edns: None,
         fault: None,
         is_answerable: false,
+        has_signature: false,
     };
 
     /// The size that OPT tells.
     pub(crate) fn edns_size(&self) -> Option<u16> {
         self.edns.as_ref().map(|edns| edns.size)
+    }
+
+    /// Whether it is a message between servers of a zone: NOTIFY, UPDATE, a transfer, or one that
+    /// is signed.
+    pub(crate) fn is_between_servers(&self) -> bool {
+        let is_transfer = |question: &Question<'_>| {
+            matches!(question.record_type, RecordType::AXFR | RecordType::IXFR)
+        };
+        match self.header.flags >> 11 & 15 {
+            0 => self.has_signature || self.question.as_ref().is_some_and(is_transfer),
+            opcode => matches!(opcode, OPCODE_NOTIFY | OPCODE_UPDATE),
+        }
     }
 
     /// Reads a query into an empty request, and its question's name into `name` for lookups. False
@@ -157,6 +174,7 @@ impl<'q> Request<'q> {
                 let edns = self.edns.insert(Edns::new(&record));
                 verdict = edns.read(&record);
             }
+            self.has_signature |= record.record_type == RecordType::TSIG.0;
         }
         Some(verdict)
     }

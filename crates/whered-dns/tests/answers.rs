@@ -4,8 +4,12 @@
 mod harness;
 
 use harness::{ask, lines, query, zones};
+use std::net::IpAddr;
 use whered_dns::message::{Message, Query};
-use whered_dns::{Choice, Context, Outcome, Rcode, RecordType, Transport};
+use whered_dns::transfer::{TsigAlgorithm, TsigKey};
+use whered_dns::{
+    Answer, Choice, Context, Name, Outcome, Pool, Rcode, RecordType, Transport, Zone, Zones, answer,
+};
 
 struct Case {
     claim: &'static str,
@@ -537,4 +541,59 @@ fn a_refusal_says_why_and_a_stream_how_long_it_is_kept_to_who_has_edns() {
     assert_eq!(option(&asking, Transport::Udp, KEEPALIVE), None);
     let silent = query("example.com", RecordType::SOA).edns(1232).build();
     assert_eq!(option(&silent, Transport::Tcp, KEEPALIVE), None);
+}
+
+#[test]
+fn a_zone_that_is_unavailable_answers_servfail_without_authority() {
+    let origin: Name = "gone.example".parse().unwrap();
+    let pool = Pool {
+        name: "www".into(),
+        owners: vec!["www.gone.example".parse().unwrap()],
+        ttl_seconds: 30,
+        answers: vec![Answer { ipv4: vec!["192.0.2.1".parse().unwrap()], ..Answer::default() }],
+    };
+    let zones = Zones::builder().add_zone(Zone::unavailable(&origin)).add_pool(pool).build();
+    let zones = zones.unwrap();
+    for (name, record_type) in [
+        ("gone.example", RecordType::SOA),
+        ("www.gone.example", RecordType::A),
+        ("other.gone.example", RecordType::TXT),
+    ] {
+        let query = Query::new(&name.parse().unwrap(), record_type).build();
+        let context = Context::new(Transport::Udp, IpAddr::from([192, 0, 2, 1]));
+        let (mut reply, mut choose) = (Vec::new(), |_, _: &_| Choice::of(Some(0), 0));
+        answer(&zones, &query, &context, &mut choose, &mut reply);
+        let reply = Message::read(&reply).unwrap();
+        assert_eq!((reply.rcode(), reply.is_authoritative()), (Rcode::SERVFAIL, false), "{name}");
+        assert!(reply.answers.is_empty() && reply.authorities.is_empty());
+    }
+}
+
+#[test]
+fn messages_between_servers_are_deferred_when_that_is_asked_for() {
+    let name: Name = "example.com".parse().unwrap();
+    let key = TsigKey::new(name.clone(), TsigAlgorithm::HmacSha256, &[1; 32]).unwrap();
+    let mut signed = Query::new(&name, RecordType::A).build();
+    key.sign_query(&mut signed, 0);
+    let with_opcode = |opcode: u16| Query::new(&name, RecordType::SOA).flags(opcode << 11).build();
+    let plain = |record_type| Query::new(&name, record_type).build();
+    let cases = [
+        (signed, true),
+        (with_opcode(4), true),
+        (with_opcode(5), true),
+        (with_opcode(2), false),
+        (plain(RecordType::AXFR), true),
+        (plain(RecordType::IXFR), true),
+        (plain(RecordType::SOA), false),
+    ];
+    for (query, is_deferred) in cases {
+        for defers in [false, true] {
+            let context =
+                Context { defers, ..Context::new(Transport::Tcp, IpAddr::from([192, 0, 2, 1])) };
+            let (mut reply, mut choose) = (Vec::new(), |_, _: &_| Choice::of(None, 0));
+            let outcome = answer(&Zones::default(), &query, &context, &mut choose, &mut reply);
+            assert_eq!(outcome == Outcome::Deferred, defers && is_deferred, "{query:?}");
+            assert_eq!(reply.is_empty(), outcome == Outcome::Deferred);
+        }
+    }
 }

@@ -61,6 +61,9 @@ impl<'a> Resolver<'a, '_> {
         let Some(located) = self.located(name, question_type) else {
             return Step::Done(Rcode::NOERROR);
         };
+        if self.zones.zone_at(located.zone).is_unavailable() {
+            return Step::Done(Rcode::SERVFAIL);
+        }
         let spot = self.spot(target.at, name.as_wire().len(), &located, target.from);
         self.step(&located, name, spot, question_type)
     }

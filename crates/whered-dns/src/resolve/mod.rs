@@ -153,6 +153,9 @@ impl<'a, 'q> Resolver<'a, 'q> {
             return Step::Done(Rcode::REFUSED);
         };
         self.zone = Some(located.zone as usize);
+        if self.zones.zone_at(located.zone).is_unavailable() {
+            return Step::Done(Rcode::SERVFAIL);
+        }
         let length = name.as_wire().len();
         let spot = self.spot(QUESTION_OFFSET, length, &located, None);
         let step = self.step(&located, name, spot, question_type);

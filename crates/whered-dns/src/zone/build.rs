@@ -77,6 +77,7 @@ pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneErr
         negative_soa,
         signed,
         warnings,
+        is_unavailable: false,
     })
 }
 

@@ -83,6 +83,8 @@ pub struct Zone {
     /// What proves that something is not there; none in an unsigned zone.
     signed: Option<Box<SignedZone>>,
     warnings: Vec<ZoneError>,
+    /// Nothing of it is served: it was not transferred yet, or it has expired.
+    is_unavailable: bool,
 }
 
 /// The treatment of a signed zone.
@@ -158,6 +160,29 @@ impl Zone {
     ) -> Result<Zone, ZoneError> {
         let (parsed, end) = master::read(origin, text, dnssec, include)?;
         build::build(parsed, &end)
+    }
+
+    /// A zone of which nothing is known, or nothing that may still be served. Every question about it
+    /// is answered with SERVFAIL.
+    ///
+    /// ```
+    /// use whered_dns::Zone;
+    /// let zone = Zone::unavailable(&"example.com".parse()?);
+    /// assert!(zone.is_unavailable());
+    /// # Ok::<(), whered_dns::NameError>(())
+    /// ```
+    #[must_use]
+    pub fn unavailable(origin: &Name) -> Zone {
+        let text = b"@ 0 IN SOA . . 0 0 0 0 0\n@ 0 IN NS .\n";
+        let zone = Zone::from_master_file(origin, text, &mut |_| Err(String::new()));
+        Zone { is_unavailable: true, ..zone.expect("a SOA and a NS are a zone") }
+    }
+
+    /// Whether it is [`Zone::unavailable`].
+    #[must_use]
+    #[inline]
+    pub fn is_unavailable(&self) -> bool {
+        self.is_unavailable
     }
 
     /// Verifies the signatures of a signed zone at a time, in seconds since 1970: a fault for each

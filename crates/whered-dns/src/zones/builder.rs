@@ -84,7 +84,15 @@ impl ZonesBuilder {
             let reversed_ttl = self.reversed.get(&index);
             let negative_soa = reversed_ttl.and_then(|ttl| zone.negative_soa_within(*ttl));
             let (zone, is_reversed) = (Arc::clone(zone), reversed_ttl.is_some());
-            zones.push(ServedZone { zone, negative_soa, overlay, is_reversed, delegation });
+            let is_plain = !is_reversed && !zone.is_unavailable();
+            zones.push(ServedZone {
+                zone,
+                negative_soa,
+                overlay,
+                is_reversed,
+                is_plain,
+                delegation,
+            });
         }
         let pools = self.pools.iter().map(CompiledPool::new).collect();
         let has_large = self.zones.iter().any(|zone| zone.is_large());

@@ -99,6 +99,8 @@ struct ServedZone {
     overlay: Option<Box<Overlay>>,
     /// Names below the apex are addresses that the caller knows.
     is_reversed: bool,
+    /// The fast path answers from the zone's own records.
+    is_plain: bool,
     /// The delegation of this zone in another served zone, for DS (RFC 4035, 3.1.4.1).
     delegation: Option<(u32, NodeRef)>,
 }
@@ -294,6 +296,12 @@ impl Zones {
     pub(crate) fn negative_soa(&self, zone: u32) -> Rrset<'_> {
         let served = self.served(zone);
         served.negative_soa.as_ref().map_or_else(|| served.zone.negative_soa(), OwnedRrset::get)
+    }
+
+    /// Whether the fast path answers from the zone's own records.
+    #[inline]
+    pub(crate) fn is_plain(&self, zone: u32) -> bool {
+        self.served(zone).is_plain
     }
 
     /// Whether names below the apex are addresses that the caller knows.

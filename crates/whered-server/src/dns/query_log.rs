@@ -62,7 +62,7 @@ impl Entry {
     ) -> Entry {
         let (zone, pool) = match *outcome {
             Outcome::Answered { zone, pool, .. } => (zone, pool),
-            Outcome::Silent => (None, None),
+            Outcome::Silent | Outcome::Deferred => (None, None),
         };
         let zone = zone.and_then(|index| generation.zones().zones().nth(index));
         let pool = pool.and_then(|index| generation.pools().get(index));
@@ -82,7 +82,7 @@ impl Entry {
         let since = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
         let (rcode, question_type) = match self.outcome {
             Outcome::Answered { rcode, question_type, .. } => (Some(rcode), question_type),
-            Outcome::Silent => (None, None),
+            Outcome::Silent | Outcome::Deferred => (None, None),
         };
         let name = question_name(&self.question);
         json!({
