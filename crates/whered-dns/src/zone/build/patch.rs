@@ -247,6 +247,7 @@ impl<'z> Patch<'z> {
             negative_soa,
             signed: None,
             warnings,
+            is_unavailable: false,
         }))
     }
 
