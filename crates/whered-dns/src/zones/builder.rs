@@ -129,10 +129,10 @@ fn delegation_of(
     (node.cut() == Some(node.place)).then_some((upper as u32, node.place))
 }
 
-/// The pools by owner, checked.
+/// The pools by zone and owner, checked.
 struct Attachments {
-    /// Owner to zone and pool.
-    pools: HashMap<Name, (usize, usize)>,
+    /// Of each zone that has some, the owners with their pools.
+    zones: HashMap<usize, Vec<(Name, usize)>>,
 }
 
 impl Attachments {
@@ -141,7 +141,8 @@ impl Attachments {
         origins: &HashMap<Name, usize>,
         pools: &[Pool],
     ) -> Result<Attachments, ZonesError> {
-        let mut attached: HashMap<Name, (usize, usize)> = HashMap::new();
+        let mut attached: HashMap<Name, usize> = HashMap::new();
+        let mut by_zone: HashMap<usize, Vec<(Name, usize)>> = HashMap::new();
         for (index, pool) in pools.iter().enumerate() {
             if pool.ttl_seconds > TTL_SECONDS_MAX {
                 let (pool, ttl_seconds) = (pool.name.clone(), pool.ttl_seconds);
@@ -164,14 +165,15 @@ impl Attachments {
                     check_alias_owner(zone, owner).map_err(&refuse)?;
                 }
                 check_hidden(zone, owner, pool).map_err(&refuse)?;
-                if let Some((_, other)) = attached.insert(owner.clone(), (zone_index, index)) {
+                by_zone.entry(zone_index).or_default().push((owner.clone(), index));
+                if let Some(other) = attached.insert(owner.clone(), index) {
                     let other = pools.get(other).map(|pool| pool.name.clone());
                     let reason = PoolOwnerReason::HasPool(other.unwrap_or_default());
                     return Err(refuse(reason));
                 }
             }
         }
-        Ok(Attachments { pools: attached })
+        Ok(Attachments { zones: by_zone })
     }
 
     /// The names of pools in one zone, and the empty names above those that it does not have.
@@ -183,8 +185,8 @@ impl Attachments {
             let entry = overlay.names.entry(hash).or_insert((lower.as_wire().into(), None));
             entry.1 = pool.or(entry.1);
         };
-        for (owner, &(_, pool)) in self.pools.iter().filter(|(_, (zone, _))| *zone == zone_index) {
-            add(owner, Some(pool));
+        for (owner, pool) in self.zones.get(&zone_index)? {
+            add(owner, Some(*pool));
             let mut above = owner.parent();
             while let Some(name) = above
                 && zone.find(&name).is_none()

@@ -69,6 +69,8 @@ impl std::error::Error for ConfigError {}
 pub(super) struct Document<'a> {
     pub(super) text: &'a str,
     pub(super) path: &'a Path,
+    /// Where each line begins.
+    line_starts: Vec<usize>,
     pub(super) notes: RefCell<Notes>,
 }
 
@@ -85,7 +87,9 @@ pub(super) struct Notes {
 
 impl<'a> Document<'a> {
     pub(super) fn new(text: &'a str, path: &'a Path) -> Document<'a> {
-        Document { text, path, notes: RefCell::default() }
+        let behind_line_ends = text.match_indices('\n').map(|(at, _)| at + 1);
+        let line_starts = std::iter::once(0).chain(behind_line_ends).collect();
+        Document { text, path, line_starts, notes: RefCell::default() }
     }
 }
 
@@ -122,11 +126,8 @@ impl Document<'_> {
 
     fn location(&self, position: usize) -> Location {
         let end = self.text.floor_char_boundary(position);
-        let before = &self.text[..end];
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Location {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-        }
+        let line = self.line_starts.partition_point(|start| *start <= end);
+        let line_start = self.line_starts[line - 1];
+        Location { line, column: self.text[line_start..end].chars().count() + 1 }
     }
 }
