@@ -57,6 +57,7 @@ mod metadata;
 mod networks;
 mod open;
 mod ordered;
+mod parts;
 mod path;
 mod read_at;
 mod record_set;

@@ -8,6 +8,8 @@ use crate::database::prefix;
 use crate::error::{ErrorKind, MmdbError};
 use crate::tree::{RecordId, SearchTree, TreeNode};
 use std::iter::FusedIterator;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use whered_ip::Prefix;
 
 /// How many inner nodes are visited for each node of the file. A sound tree has one way to each
@@ -15,26 +17,54 @@ use whered_ip::Prefix;
 /// 128 shared nodes would describe 2^128 networks.
 const VISITS_PER_NODE: u64 = 64;
 
-/// How many inner nodes a walk may still visit.
-#[derive(Debug)]
-pub(crate) struct Visits(u64);
+/// How many inner nodes a walk may still visit. Walks over parts of a tree share one number, of
+/// which each takes some at a time.
+#[derive(Debug, Clone)]
+pub(crate) struct Visits {
+    left: u64,
+    shared: Option<Arc<AtomicU64>>,
+    at_once: u64,
+}
 
 impl Visits {
     pub(crate) fn of(tree: &SearchTree) -> Visits {
-        Visits(u64::from(tree.node_count()) * VISITS_PER_NODE)
+        let left = u64::from(tree.node_count()) * VISITS_PER_NODE;
+        Visits { left, shared: None, at_once: 0 }
+    }
+
+    /// For walks over this many parts, each of which gets a copy.
+    pub(crate) fn shared(tree: &SearchTree, parts: usize) -> Visits {
+        let all = Visits::of(tree).left;
+        // What parts leave over is at most half of all.
+        let at_once = (all / (2 * parts.max(1) as u64)).max(1);
+        Visits { left: 0, shared: Some(Arc::new(AtomicU64::new(all))), at_once }
     }
 
     /// Counts a visit of a node.
     pub(crate) fn take(&mut self, tree: &SearchTree, node: u32) -> Result<(), MmdbError> {
-        self.0 = self.0.checked_sub(1).ok_or_else(|| {
-            MmdbError::new(
+        if self.left == 0 && !self.refill() {
+            return Err(MmdbError::new(
                 ErrorKind::Limit,
                 "a search tree whose nodes are reached in too many ways",
                 format!("{VISITS_PER_NODE} visits for each node of the file"),
             )
-            .at(tree.node_offset(node))
-        })?;
+            .at(tree.node_offset(node)));
+        }
+        self.left -= 1;
         Ok(())
+    }
+
+    #[cold]
+    fn refill(&mut self) -> bool {
+        let Some(shared) = &self.shared else { return false };
+        let rest = |all: u64| (all > 0).then(|| all.saturating_sub(self.at_once));
+        match shared.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest) {
+            Ok(before) => {
+                self.left = before.min(self.at_once);
+                true
+            }
+            Err(_) => false,
+        }
     }
 }
 
@@ -97,6 +127,16 @@ impl<'a> Networks<'a> {
     /// The networks of these subtrees only; the last one comes first.
     pub(crate) fn of(tree: &'a SearchTree, bytes: &'a [u8], places: Vec<Place>) -> Networks<'a> {
         Networks { open: places, ..Networks::new(tree, bytes) }
+    }
+
+    /// The networks of one subtree, with a bound that other subtrees share.
+    pub(crate) fn of_part(
+        tree: &'a SearchTree,
+        bytes: &'a [u8],
+        place: Place,
+        visits: Visits,
+    ) -> Networks<'a> {
+        Networks { tree, bytes, open: vec![place], visits }
     }
 
     pub(crate) fn push(&mut self, place: Place) {

@@ -21,7 +21,7 @@ impl Engine {
         pool: &str,
         database: Option<&str>,
         grid: CatchmentGrid,
-        is_over: &dyn Fn() -> bool,
+        is_over: &(dyn Fn() -> bool + Sync),
     ) -> Result<(u64, Arc<Catchment>), ExplainError> {
         let no_such = |what, name: &str| ExplainError::NoSuch { what, name: name.to_owned() };
         let generation = self.generation();

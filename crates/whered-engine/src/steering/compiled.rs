@@ -81,6 +81,8 @@ pub(super) struct CompiledMap {
     /// Answers one more than the index of the prefix in `network_lists`.
     networks: CompiledSet,
     network_lists: Vec<(Prefix, Box<[u16]>)>,
+    /// For each of them the index of the first that has an equal list.
+    equal_lists: Vec<u32>,
     asns: HashMap<u32, Box<[u16]>>,
     default: Option<Box<[u16]>>,
     database: Option<usize>,
@@ -191,6 +193,11 @@ impl CompiledPolicy {
                 prefix.is_ipv4(),
             );
         }
+        let mut first_of = HashMap::new();
+        let lists_by_index = network_lists.iter().zip(0_u32..);
+        let equal_lists = lists_by_index
+            .map(|((_, list), index)| *first_of.entry(list.clone()).or_insert(index))
+            .collect();
         let mut ask = |named: Option<&Arc<NamedDatabase>>, is_asked: bool| {
             named.filter(|_| is_asked).and_then(|named| self.inputs.add_database(named))
         };
@@ -203,6 +210,7 @@ impl CompiledPolicy {
                 network_lists.iter().map(|(prefix, _)| (*prefix).into()).zip(1..),
             ),
             network_lists,
+            equal_lists,
             asns,
             default,
         }
@@ -249,6 +257,20 @@ fn names(pool: &Pool) -> HashMap<String, Box<[u16]>> {
 impl CompiledMap {
     pub(super) fn name(&self) -> &str {
         &self.source.name
+    }
+
+    pub(super) fn source(&self) -> &Arc<MapSource> {
+        &self.source
+    }
+
+    pub(super) fn has_networks(&self) -> bool {
+        !self.network_lists.is_empty()
+    }
+
+    /// A number of the list for the network that an address is in: equal lists have the same.
+    pub(super) fn list_number(&self, address: std::net::IpAddr) -> Option<u32> {
+        let answer = self.networks.lookup(address)?;
+        self.equal_lists.get(answer as usize - 1).copied()
     }
 
     /// The lists for a client, the smallest part first, each with what it is for.

@@ -54,6 +54,14 @@ impl Region {
         }
     }
 
+    /// Whether all addresses of a prefix are in it.
+    pub(super) fn holds(&self, prefix: Prefix) -> bool {
+        let differing = self.bits ^ bits_of(prefix.address());
+        self.is_ipv4 == prefix.is_ipv4()
+            && self.length <= prefix.length_bits()
+            && differing.leading_zeros() >= u32::from(self.length)
+    }
+
     /// The record of a database; the region is uniform.
     pub(super) fn record(&self, database: usize) -> Option<RecordId> {
         match self.nodes.get(database) {

@@ -274,13 +274,6 @@ impl PolicySnapshot {
         self.policy.paths.location(&self.policy.inputs.databases[at], records(at)?)
     }
 
-    /// Whether nothing decides but the records of the policy's databases.
-    pub(super) fn records_decide(&self) -> bool {
-        self.rules.is_empty()
-            && self.sets.is_empty()
-            && self.policy.bounds.iter().all(Vec::is_empty)
-    }
-
     /// Whether what it comes to may change by time alone.
     pub(super) fn is_volatile(&self) -> bool {
         self.tiles.is_volatile()
@@ -298,6 +291,25 @@ impl PolicySnapshot {
 
     fn weighted(&self) -> Option<&[Site]> {
         self.policy.is_weighted.then_some(&self.policy.pool.sites[..])
+    }
+
+    /// The site or group that the overrides name for an address.
+    pub(super) fn override_name(&self, address: IpAddr) -> Option<&str> {
+        self.policy.pool.overrides.as_ref()?;
+        let (_, set) = self.sets.first()?;
+        let found = set.as_ref()?.longest_match(address, clock::now_millis())?;
+        let name = std::str::from_utf8(found.value?).ok()?;
+        self.policy.named.contains_key(name).then_some(name)
+    }
+
+    /// Whether an address is in each of the sets that rules ask.
+    pub(super) fn memberships(&self, address: IpAddr) -> Vec<bool> {
+        let now_millis = clock::now_millis();
+        let of_rules = self.sets.iter().skip(usize::from(self.policy.pool.overrides.is_some()));
+        let is_in = |(_, set): &(String, Option<Arc<LayeredSet>>)| {
+            set.as_ref().is_some_and(|set| set.contains(address, now_millis))
+        };
+        of_rules.map(is_in).collect()
     }
 
     fn overridden(&self, address: IpAddr, trace: Option<&mut Trace>) -> Option<Vec<u16>> {
