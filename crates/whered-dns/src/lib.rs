@@ -31,6 +31,7 @@ mod reply;
 mod request;
 mod resolve;
 mod reversed;
+mod signing;
 pub mod transfer;
 mod zone;
 mod zones;
@@ -47,5 +48,10 @@ pub use name::{NAME_SIZE_MAX, Name, NameError};
 pub use record::{record_data, text_data};
 pub use resolve::CHAIN_LENGTH_MAX;
 pub use reversed::{Synthesise, Synthesised};
+pub use signing::{
+    DS_TTL_SECONDS, KeyAlgorithm, KeyError, KeyId, KeyStates, KeyUse, NewKey,
+    RESIGN_BEFORE_SECONDS, Rollover, RolloverStep, SigningContext, SigningKey, StepTimes,
+    zone_in_file_names,
+};
 pub use zone::{Difference, Dnssec, Zone, ZoneError, ZoneRecord};
 pub use zones::{Answer, Pool, PoolOwnerReason, Zones, ZonesBuilder, ZonesError};

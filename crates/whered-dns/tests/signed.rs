@@ -10,17 +10,18 @@ mod harness;
 #[path = "harness/peers.rs"]
 #[allow(dead_code, reason = "exceptions are those of unsigned zones")]
 mod peers;
+#[path = "harness/served.rs"]
+#[allow(dead_code, reason = "the test of signing uses all of it")]
+mod served;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 
 use harness::{ask, name, query};
 use peers::{Peer, Peers, Seen};
+use served::{Folder, now_seconds, run};
 use whered_dns::{
     Choice, Context, Dnssec, Name, Pool, RecordType, Transport, Zone, Zones, answer, message,
 };
@@ -81,30 +82,6 @@ a.z A 192.0.2.6
 *.* TXT \"a star below a star\"
 ";
 
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _removed = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn is_required() -> bool {
-    std::env::var("WHERED_REQUIRE").unwrap_or_default().split(',').any(|what| what == "peers")
-}
-
-fn run(folder: &Path, program: &str, arguments: &[&str]) -> Option<String> {
-    let done = Command::new(program).args(arguments).current_dir(folder).output();
-    let Ok(done) = done else {
-        assert!(!is_required(), "{program} is missing");
-        eprintln!("skipped: {program} is missing");
-        return None;
-    };
-    let errors = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success(), "{program} {arguments:?}: {errors}");
-    Some(String::from_utf8_lossy(&done.stdout).into_owned() + &errors)
-}
-
 /// The zones, signed with fresh keys; each with the text of its anchor.
 fn signed_texts(folder: &Path) -> Option<Vec<(&'static str, String, String)>> {
     let mut texts = Vec::new();
@@ -129,17 +106,6 @@ fn signed_texts(folder: &Path) -> Option<Vec<(&'static str, String, String)>> {
         texts.push((origin, text, anchor));
     }
     Some(texts)
-}
-
-fn now_seconds() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
-}
-
-fn folder(what: &str) -> Folder {
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let folder = folder.join(format!("signed-{what}-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    Folder(folder)
 }
 
 fn our_zone(origin: &str, text: &str) -> Zone {
@@ -180,7 +146,7 @@ fn names(origin: &str) -> BTreeSet<Name> {
 
 #[test]
 fn answers_of_signed_zones_are_those_of_nsd_or_knot() {
-    let folder = folder("peers");
+    let folder = Folder::new("signed-peers");
     let Some(texts) = signed_texts(&folder.0) else { return };
     let pairs: Vec<(&str, String)> =
         texts.iter().map(|(origin, text, _)| (*origin, text.clone())).collect();
@@ -240,42 +206,13 @@ fn ours(zones: &Zones, query: &[u8]) -> Seen {
     Seen::of((!reply.is_empty()).then_some(reply))
 }
 
-fn serve_stream(zones: &Zones, mut stream: TcpStream) -> std::io::Result<()> {
-    let context = Context::new(Transport::Tcp, stream.peer_addr()?.ip());
-    let (mut length, mut reply) = ([0; 2], Vec::new());
-    loop {
-        stream.read_exact(&mut length)?;
-        let mut query = vec![0; u16::from_be_bytes(length).into()];
-        stream.read_exact(&mut query)?;
-        answer(zones, &query, &context, &mut |_, _| Choice::of(None, 0), &mut reply);
-        stream.write_all(&(reply.len() as u16).to_be_bytes())?;
-        stream.write_all(&reply)?;
-    }
-}
-
-/// Serves at a port of loopback, in datagrams and streams, until the test's process ends: `delv`
-/// asks by a stream where a DNAME answers.
-fn serve(zones: Arc<Zones>) -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = socket.local_addr().unwrap();
-    let listener = TcpListener::bind(address).unwrap();
-    let of_streams = Arc::clone(&zones);
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let _ended = serve_stream(&of_streams, stream.unwrap());
-        }
-    });
-    std::thread::spawn(move || {
-        let (mut bytes, mut reply) = ([0; 4096], Vec::new());
-        loop {
-            // An error tells that somebody has not waited for a reply.
-            let Ok((length, source)) = socket.recv_from(&mut bytes) else { continue };
-            let context = Context::new(Transport::Udp, source.ip());
-            answer(&zones, &bytes[..length], &context, &mut |_, _| Choice::of(None, 0), &mut reply);
-            let _sent = socket.send_to(&reply, source);
-        }
-    });
-    address.port()
+/// Serves the zones to other programs.
+fn serve(zones: Zones) -> u16 {
+    served::serve(Arc::new(move |query, transport, source| {
+        let (context, mut reply) = (Context::new(transport, source), Vec::new());
+        answer(&zones, query, &context, &mut |_, _| Choice::of(None, 0), &mut reply);
+        reply
+    }))
 }
 
 const QUESTIONS: [(&str, &str); 33] = [
@@ -316,14 +253,14 @@ const QUESTIONS: [(&str, &str); 33] = [
 
 #[test]
 fn delv_validates_every_kind_of_answer() {
-    let folder = folder("delv");
+    let folder = Folder::new("signed-delv");
     let Some(texts) = signed_texts(&folder.0) else { return };
     let mut zones = Zones::builder();
     for (origin, text, _) in &texts {
         zones = zones.add_zone(our_zone(origin, text));
     }
     let zones = zones.build().unwrap();
-    let port = serve(Arc::new(zones)).to_string();
+    let port = serve(zones).to_string();
     for (origin, _, anchor) in &texts {
         fs::write(folder.0.join("anchor"), anchor).unwrap();
         for (host, kind) in QUESTIONS {
@@ -346,7 +283,7 @@ fn delv_validates_every_kind_of_answer() {
 
 #[test]
 fn without_do_a_signed_zone_answers_as_an_unsigned_one() {
-    let folder = folder("plain");
+    let folder = Folder::new("signed-plain");
     let Some(texts) = signed_texts(&folder.0) else { return };
     let (origin, text, _) = &texts[0];
     let signed = Zones::builder().add_zone(our_zone(origin, text)).build().unwrap();
@@ -367,7 +304,7 @@ fn without_do_a_signed_zone_answers_as_an_unsigned_one() {
 
 #[test]
 fn what_would_be_bogus_is_refused() {
-    let folder = folder("refused");
+    let folder = Folder::new("signed-refused");
     let Some(texts) = signed_texts(&folder.0) else { return };
     let (origin, text, _) = &texts[1];
     let read = |text: &str| {
@@ -410,7 +347,7 @@ fn what_would_be_bogus_is_refused() {
 
 #[test]
 fn a_signed_answer_that_does_not_fit_sets_tc_and_fits_a_stream() {
-    let folder = folder("large");
+    let folder = Folder::new("signed-large");
     let Some(texts) = signed_texts(&folder.0) else { return };
     let (origin, text, _) = &texts[0];
     let zones = Zones::builder().add_zone(our_zone(origin, text)).build().unwrap();
@@ -427,7 +364,7 @@ fn a_signed_answer_that_does_not_fit_sets_tc_and_fits_a_stream() {
 
 #[test]
 fn signatures_of_each_algorithm_are_verified_and_wrong_ones_are_told_with_their_line() {
-    let folder = folder("verified");
+    let folder = Folder::new("signed-verified");
     let algorithms = [
         ("rsa1.test", "NSEC3RSASHA1"),
         ("rsa256.test", "RSASHA256"),

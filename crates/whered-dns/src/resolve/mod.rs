@@ -29,6 +29,7 @@
 
 mod aliases;
 mod proofs;
+mod signed_sources;
 mod sources;
 
 use std::cell::Cell;
@@ -224,9 +225,8 @@ impl<'a, 'q> Resolver<'a, 'q> {
                 return self.redirect(located, node, name, spot, question_type);
             }
         }
-        // Nobody would have signed a token.
         if let Some(challenges) = self.context.challenges
-            && self.zones.zone_at(located.zone).signed().is_none()
+            && self.signs_what_it_adds(located.zone)
             && let Some(rcode) = self.challenge(challenges, located, name, spot, question_type)
         {
             return Step::Done(rcode);
@@ -267,8 +267,9 @@ impl<'a, 'q> Resolver<'a, 'q> {
         let zone = located.zone;
         if let Some(pool) = place.pool
             && self.zones.pool_answers(pool, question_type)
+            && !place.is_of_signing(question_type)
         {
-            return self.pool(pool, zone, spot, question_type);
+            return self.pool(pool, located, name, spot, question_type);
         }
         if let Some(node) = &place.node {
             let origin_length = self.origin_length(zone);
@@ -309,7 +310,9 @@ impl<'a, 'q> Resolver<'a, 'q> {
     fn put_any(&mut self, zone: u32, node: &Node<'a>, spot: Spot) {
         let is_own =
             |rrset: &Rrset<'_>| !matches!(rrset.record_type, RecordType::RRSIG | RecordType::NSEC);
-        if let Some(rrset) = node.rrsets().find(is_own) {
+        // A name at which only a pool answers has NSEC, which says so.
+        let nsec = || node.rrset(RecordType::NSEC);
+        if let Some(rrset) = node.rrsets().find(is_own).or_else(nsec) {
             let origin_length = self.origin_length(zone);
             self.reply.put(Section::Answer, &rrset, spot.names(node, origin_length));
             self.sign(Section::Answer, zone, node, rrset.record_type, spot.name);

@@ -34,7 +34,7 @@ pub(super) struct Proven {
 
 impl Proven {
     /// Notes a proof; false if it is there.
-    fn note(&mut self, proof: (u32, u32)) -> bool {
+    pub(super) fn note(&mut self, proof: (u32, u32)) -> bool {
         let count = usize::from(self.count);
         if self.places.iter().take(count).any(|known| *known == proof) {
             return false;

@@ -35,6 +35,7 @@ impl<'a> Resolver<'a, '_> {
                 && challenges.is_any_below(name.as_wire(), now_millis);
             return is_above.then(|| {
                 self.deny(located.zone, spot);
+                self.deny_added(located.zone, name, spot, &[]);
                 Rcode::NOERROR
             });
         }
@@ -43,20 +44,24 @@ impl<'a> Resolver<'a, '_> {
         }
         let mut tokens = challenges.find(name.as_wire(), now_millis).peekable();
         tokens.peek()?;
+        let is_signed = self.zones.zone_at(located.zone).signed().is_some();
         match question_type {
-            RecordType::TXT => {
-                let mut data = DATA.take();
-                for token in tokens {
-                    data.clear();
-                    data.push(token.len() as u8);
-                    data.extend_from_slice(token.as_bytes());
-                    self.reply.put_record(question_type, 0, spot.name, &data);
+            // Nobody has signed the HINFO.
+            RecordType::ANY if !is_signed => self.put_answer(&ANY_ANSWER.get(), spot),
+            RecordType::TXT | RecordType::ANY => {
+                let text = |token: &str| [&[token.len() as u8], token.as_bytes()].concat();
+                let texts: Vec<Vec<u8>> = tokens.map(text).collect();
+                for data in &texts {
+                    self.reply.put_record(RecordType::TXT, 0, spot.name, data);
                 }
-                DATA.set(data);
+                let data = texts.iter().map(Vec::as_slice);
+                self.sign_added(located.zone, name, spot, (RecordType::TXT, 0), data);
             }
-            RecordType::ANY => self.put_answer(&ANY_ANSWER.get(), spot),
             _ if own.is_some() => return None,
-            _ => self.deny(located.zone, spot),
+            _ => {
+                self.deny(located.zone, spot);
+                self.deny_added(located.zone, name, spot, &[RecordType::TXT]);
+            }
         }
         Some(Rcode::NOERROR)
     }
@@ -117,10 +122,12 @@ impl<'a> Resolver<'a, '_> {
     pub(super) fn pool(
         &mut self,
         pool: usize,
-        zone: u32,
+        located: &ZoneLocation<'a>,
+        name: &LowerName,
         spot: Spot,
         question_type: RecordType,
     ) -> Step {
+        let zone = located.zone;
         let choice = self.choose(pool);
         match choice.verdict {
             ChoiceVerdict::Answer => {}
@@ -140,7 +147,11 @@ impl<'a> Resolver<'a, '_> {
                 is_answered = true;
             }
         }
+        let signed = self.proofs_of(zone).and_then(|_| self.zones.signed_owner(name, located));
         if is_answered {
+            if let Some(signed) = signed {
+                self.sign_choice(pool, zone, signed, &choice, spot, question_type);
+            }
             return Step::Done(Rcode::NOERROR);
         }
         // An alias stands alone: that of the first choice counts.
@@ -149,10 +160,19 @@ impl<'a> Resolver<'a, '_> {
             Some(rrset) => {
                 let owner_length = spot.name_length;
                 let names = Names { owner: spot.name, origin: spot.origin, owner_length };
-                self.alias(&rrset, names, zone, spot, question_type)
+                let step = self.alias(&rrset, names, zone, spot, question_type);
+                let signatures =
+                    signed.and_then(|signed| signed.of_answer(first?, RecordType::CNAME));
+                if let Some(signatures) = signatures {
+                    self.put_answer(&signatures, spot);
+                }
+                step
             }
             None => {
-                self.deny_for_now(pool, zone, spot);
+                match signed {
+                    Some(signed) => self.deny_at_pool(zone, pool, signed, spot, question_type),
+                    None => self.deny_for_now(pool, zone, spot),
+                }
                 Step::Done(Rcode::NOERROR)
             }
         }
@@ -160,7 +180,7 @@ impl<'a> Resolver<'a, '_> {
 
     /// The SOA behind a pool that has nothing of this type, at this moment or for this client: it
     /// may be remembered no longer than what the pool answers.
-    fn deny_for_now(&mut self, pool: usize, zone: u32, spot: Spot) {
+    pub(super) fn deny_for_now(&mut self, pool: usize, zone: u32, spot: Spot) {
         let ttl_seconds = self.zones.pool_ttl_seconds(pool);
         if let Some(start) = self.put_negative_soa(zone, spot)
             && ttl_seconds < self.zones.negative_soa(zone).ttl_seconds()

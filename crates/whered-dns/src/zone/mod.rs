@@ -20,6 +20,7 @@
 //! record (`bench/own`, `dns load`).
 
 mod build;
+pub(crate) mod canonical;
 mod compile;
 pub(crate) mod data;
 mod difference;
@@ -37,6 +38,7 @@ mod plain;
 pub(crate) mod rdata;
 mod records;
 mod service_parameters;
+pub(crate) mod sign;
 pub(crate) mod signed;
 mod verify;
 
@@ -53,6 +55,7 @@ pub(crate) use signed::SignedZone;
 
 use crate::lower::{LowerName, hash_of_wildcard};
 use crate::name::Name;
+use crate::signing::{SigningContext, ZoneSigner};
 
 /// How many remarks about a zone are kept.
 const REMARK_COUNT_MAX: usize = 100;
@@ -183,6 +186,44 @@ impl Zone {
     #[inline]
     pub fn is_unavailable(&self) -> bool {
         self.is_unavailable
+    }
+
+    /// Reads an unsigned zone and signs it.
+    ///
+    /// ```
+    /// use whered_dns::{KeyAlgorithm, KeyStates, Name, SigningContext, SigningKey, Zone};
+    /// let text = b"$TTL 1h\n@ IN SOA ns hostmaster 7 1d 2h 4w 5m\n@ NS ns\nns A 192.0.2.1\n";
+    /// let origin: Name = "example.com".parse()?;
+    /// let key = SigningKey::generate(&origin, KeyAlgorithm::Ed25519)?.key;
+    /// let signing = SigningContext::new(vec![key], &KeyStates::default(), 1_764_230_400)?;
+    /// let zone = Zone::sign_master_file(&origin, text, &signing, &mut |_| Err("none".into()))?;
+    /// let days = zone.first_expiry_seconds(1_764_230_400).map(|end| (end - 1_764_230_400) / 86_400);
+    /// assert!(days.is_some_and(|days| (11..14).contains(&days)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Zone::from_master_file`]; a record that only signed zones have.
+    pub fn sign_master_file(
+        origin: &Name,
+        text: &[u8],
+        signing: &SigningContext,
+        include: &mut dyn FnMut(&str) -> Result<Vec<u8>, String>,
+    ) -> Result<Zone, ZoneError> {
+        let (parsed, end) = master::read(origin, text, Dnssec::Serve, include)?;
+        sign::build_signed(parsed, &end, signing)
+    }
+
+    /// Whether the zone is signed here, and not by its file.
+    #[must_use]
+    pub fn is_signed_here(&self) -> bool {
+        self.signer().is_some()
+    }
+
+    /// The signer of a zone that is signed here.
+    pub(crate) fn signer(&self) -> Option<&ZoneSigner> {
+        self.signed()?.signer.as_ref().map(|own| &own.signer)
     }
 
     /// Verifies the signatures of a signed zone at a time, in seconds since 1970: a fault for each

@@ -348,6 +348,11 @@ impl ParsedZone {
         self.files.get(usize::from(number).checked_sub(1)?).cloned()
     }
 
+    /// The place of a record as [`ParsedZone::add`] takes it.
+    pub(super) fn place_numbers(&self, record: &Record) -> (u16, u32, u32) {
+        (record.file, record.line, record.column)
+    }
+
     pub(super) fn place_of(&self, record: &Record) -> Place {
         Place { file: self.file(record.file), line: record.line, column: record.column }
     }

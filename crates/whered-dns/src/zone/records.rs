@@ -10,9 +10,10 @@ use super::layout::{Node, RECORD_HEAD_SIZE, Rrset};
 use super::parsed_zone::ParsedZone;
 use super::rdata::{check, name_layout};
 use super::signed::{Denial, HashedOwner};
-use super::{Dnssec, Zone, build, is_stripped};
+use super::{Dnssec, Zone, build, is_stripped, sign};
 use crate::code::RecordType;
 use crate::name::Name;
+use crate::signing::SigningContext;
 
 /// Where the owner stands in the message that an rrset is compiled for.
 const OWNER_AT: usize = 12;
@@ -110,18 +111,18 @@ impl Zone {
         dnssec: Dnssec,
         records: impl IntoIterator<Item = ZoneRecord>,
     ) -> Result<Zone, ZoneError> {
-        let mut parsed = ParsedZone::new(origin);
-        let file = parsed.add_file(source);
-        let mut number = 0;
-        for record in records {
-            number += 1;
-            add(&mut parsed, &record, dnssec, (file, number, 1))?;
-        }
-        if parsed.left_out_count > 0 {
-            parsed.forget_bare_owners();
-        }
-        let end = Place { file: parsed.file(file), line: number + 1, column: 1 };
+        let (parsed, end) = parse(origin, source, dnssec, records)?;
         build::build(parsed, &end)
+    }
+
+    /// This zone, signed: for one that came by a transfer. `source` stands in the places of errors.
+    ///
+    /// # Errors
+    ///
+    /// As [`Zone::sign_master_file`].
+    pub fn sign(&self, source: &str, signing: &SigningContext) -> Result<Zone, ZoneError> {
+        let (parsed, end) = parse(&self.origin, source, Dnssec::Serve, self.records())?;
+        sign::build_signed(parsed, &end, signing)
     }
 
     /// The records of one rrset.
@@ -175,6 +176,27 @@ impl Zone {
         let signatures = hashed.signatures.get().records().map(|data| (RecordType::RRSIG, data));
         own.chain(signatures).filter_map(move |(of, data)| record(of, data))
     }
+}
+
+/// Gathers records, and gives the place behind them.
+fn parse(
+    origin: &Name,
+    source: &str,
+    dnssec: Dnssec,
+    records: impl IntoIterator<Item = ZoneRecord>,
+) -> Result<(ParsedZone, Place), ZoneError> {
+    let mut parsed = ParsedZone::new(origin);
+    let file = parsed.add_file(source);
+    let mut number = 0;
+    for record in records {
+        number += 1;
+        add(&mut parsed, &record, dnssec, (file, number, 1))?;
+    }
+    if parsed.left_out_count > 0 {
+        parsed.forget_bare_owners();
+    }
+    let end = Place { file: parsed.file(file), line: number + 1, column: 1 };
+    Ok((parsed, end))
 }
 
 /// Adds a record whose data are checked.

@@ -14,11 +14,15 @@
 #![deny(clippy::indexing_slicing)]
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::fmt;
 
 use ring::digest;
 
+use super::canonical::order_key;
 use super::{NodeRef, OwnedRrset};
 use crate::name::wire_name_length;
+use crate::signing::ZoneSigner;
 
 /// The most iterations of a hash that are served: resolvers take a zone with more for unsigned
 /// (RFC 9276, 3.2), and each costs time that strangers may ask for.
@@ -31,6 +35,21 @@ pub(crate) const HASH_SIZE: usize = 20;
 pub(crate) struct SignedZone {
     pub(crate) denial: Denial,
     pub(crate) first_expiry_seconds: u32,
+    /// The signer of a zone that is signed here.
+    pub(crate) signer: Option<SignerOfZone>,
+}
+
+/// The signer of a zone, and what it has signed.
+pub(crate) struct SignerOfZone {
+    pub(crate) signer: ZoneSigner,
+    /// Digests of what the signatures of the zone's records are over.
+    pub(crate) digests: HashSet<u128>,
+}
+
+impl fmt::Debug for SignerOfZone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.signer.fmt(f)
+    }
 }
 
 /// How the zone proves that something is not there.
@@ -85,7 +104,7 @@ impl HashParameters {
 impl Denial {
     /// Names with NSEC, put into order.
     pub(super) fn of_names(mut names: Vec<(Box<[u8]>, NodeRef)>) -> Denial {
-        names.sort_by(|(one, _), (other, _)| canonical_order(one, other));
+        names.sort_by_cached_key(|(name, _)| order_key(name));
         Denial::Names(names)
     }
 

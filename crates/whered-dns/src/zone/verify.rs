@@ -11,17 +11,17 @@ use std::thread;
 
 use ring::signature::{self, RsaPublicKeyComponents, UnparsedPublicKey};
 
+use super::canonical::{CanonicalRrset, SIGNATURE_HEAD_SIZE};
 use super::error::ZoneError;
 use super::parsed_zone::{APEX, NONE, ParsedZone, Record};
 use super::signed::covered_type;
 use crate::code::RecordType;
 use crate::name::wire_name_length;
+use crate::signing::key_tag;
 
 /// The flag of a key that signs a zone.
 const ZONE_KEY: u8 = 1;
 const DNSSEC_PROTOCOL: u8 = 3;
-/// The bytes of a signature's data before its signer.
-const SIGNATURE_HEAD_SIZE: usize = 18;
 
 /// A key of the zone.
 struct Key<'z> {
@@ -99,7 +99,7 @@ pub(super) fn faults(parsed: &mut ParsedZone, now_seconds: u64) -> Vec<ZoneError
 }
 
 /// The topmost delegation at or above each owner.
-fn cuts<'z>(parsed: &ParsedZone, of_owner: &impl Fn(usize) -> &'z [Record]) -> Vec<u32> {
+pub(super) fn cuts<'z>(parsed: &ParsedZone, of_owner: &impl Fn(usize) -> &'z [Record]) -> Vec<u32> {
     let mut by_depth: Vec<u32> = (0..parsed.owners.len() as u32).collect();
     by_depth.sort_by_key(|&owner| parsed.owners[owner as usize].depth);
     let mut cuts = vec![NONE; parsed.owners.len()];
@@ -175,16 +175,6 @@ impl<'z> Key<'z> {
     }
 }
 
-/// RFC 4034, appendix B.
-fn key_tag(data: &[u8]) -> u16 {
-    let sum: u32 = data
-        .iter()
-        .enumerate()
-        .map(|(at, byte)| u32::from(*byte) << if at % 2 == 0 { 8 } else { 0 })
-        .fold(0, u32::wrapping_add);
-    (sum + (sum >> 16)) as u16
-}
-
 impl SignedRrset<'_> {
     /// Why no signature holds; nothing if one does.
     fn fault(&self, parsed: &ParsedZone, keys: &[Key<'_>], now_seconds: u64) -> Option<String> {
@@ -246,49 +236,8 @@ impl SignedRrset<'_> {
         let mut owner = parsed.name_of(&parsed.owners[first.owner as usize]).to_vec();
         owner.extend_from_slice(parsed.lower_origin().as_wire());
         let mut message = [head, &signer.to_ascii_lowercase()].concat();
-        let record_type = first.record_type;
-        let of_record = |record: &Record| canonical(record_type, parsed.data_of(record));
-        let mut data: Vec<Vec<u8>> = self.records.iter().map(of_record).collect();
-        data.sort();
-        data.dedup();
-        for data in data {
-            message.extend_from_slice(&owner);
-            message.extend_from_slice(&record_type.0.to_be_bytes());
-            message.extend_from_slice(&[0, 1]);
-            message.extend_from_slice(&ttl);
-            message.extend_from_slice(&(data.len() as u16).to_be_bytes());
-            message.extend_from_slice(&data);
-        }
+        let rrset = CanonicalRrset { owner: &owner, record_type: first.record_type, ttl };
+        rrset.append(self.records.iter().map(|record| parsed.data_of(record)), &mut message);
         message
     }
-}
-
-/// Data with their names in lower case, in the types of RFC 4034, 6.2 and RFC 6840, 5.1.
-fn canonical(record_type: RecordType, data: &[u8]) -> Vec<u8> {
-    let mut canonical = data.to_vec();
-    // Bytes in front of the names, and how many names there are.
-    let (front, names) = match record_type.0 {
-        2..=5 | 7..=9 | 12 | 39 => (0, 1),
-        6 | 14 | 17 => (0, 2),
-        15 | 18 | 21 | 36 => (2, 1),
-        24 | 46 => (SIGNATURE_HEAD_SIZE, 1),
-        26 => (2, 2),
-        33 => (6, 1),
-        // NAPTR has three strings before its name.
-        35 => {
-            let mut at = 4;
-            for _ in 0..3 {
-                at += 1 + usize::from(data.get(at).copied().unwrap_or_default());
-            }
-            (at, 1)
-        }
-        _ => return canonical,
-    };
-    let mut at = front;
-    for _ in 0..names {
-        let Some(length) = data.get(at..).and_then(wire_name_length) else { return canonical };
-        canonical[at..at + length].make_ascii_lowercase();
-        at += length;
-    }
-    canonical
 }

@@ -14,12 +14,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::alias_loops::{self, AliasLoop};
-use super::{CompiledPool, Origins, Overlay, Pool, ServedZone, Zones};
+use super::{CompiledPool, Origins, Overlay, Pool, ServedZone, SignedOwner, Zones};
 use crate::code::RecordType;
 use crate::lower::LowerName;
 use crate::name::Name;
-use crate::zone::layout::{HAS_ALIAS, HAS_DATA, NewRrset};
-use crate::zone::{CompressionContext, NodeRef, TTL_SECONDS_MAX, Zone, compile};
+use crate::zone::layout::{HAS_ALIAS, NewRrset};
+use crate::zone::{CompressionContext, NodeRef, Rrset, TTL_SECONDS_MAX, Zone, compile};
 
 /// Gathers zones and pools.
 #[derive(Debug, Default)]
@@ -77,9 +77,10 @@ impl ZonesBuilder {
             }
         }
         let attachments = Attachments::gather(&self.zones, &origins, &self.pools)?;
+        let pools: Vec<CompiledPool> = self.pools.iter().map(CompiledPool::new).collect();
         let mut zones: Vec<ServedZone> = Vec::new();
         for (index, zone) in self.zones.iter().enumerate() {
-            let overlay = attachments.overlay(index, zone).map(Box::new);
+            let overlay = attachments.overlay(index, zone, &pools).map(Box::new);
             let delegation = delegation_of(zone, &self.zones, &origins);
             let reversed_ttl = self.reversed.get(&index);
             let negative_soa = reversed_ttl.and_then(|ttl| zone.negative_soa_within(*ttl));
@@ -94,7 +95,6 @@ impl ZonesBuilder {
                 delegation,
             });
         }
-        let pools = self.pools.iter().map(CompiledPool::new).collect();
         let has_large = self.zones.iter().any(|zone| zone.is_large());
         let has_reversed = !self.reversed.is_empty();
         let origins = Origins::build(&self.zones);
@@ -157,7 +157,7 @@ impl Attachments {
                 let zone_index = zone_around(owner, origins)
                     .ok_or_else(|| refuse(PoolOwnerReason::OutsideEveryZone))?;
                 let zone = zones.get(zone_index).expect("the origins number the zones");
-                if zone.signed().is_some() {
+                if zone.signed().is_some() && !signs_pool(zone, owner, pool) {
                     return Err(refuse(PoolOwnerReason::SignedZone(zone.origin().clone())));
                 }
                 check_pool_owner(zone, owner).map_err(&refuse)?;
@@ -177,15 +177,27 @@ impl Attachments {
     }
 
     /// The names of pools in one zone, and the empty names above those that it does not have.
-    fn overlay(&self, zone_index: usize, zone: &Zone) -> Option<Overlay> {
+    fn overlay(&self, zone_index: usize, zone: &Zone, pools: &[CompiledPool]) -> Option<Overlay> {
         let mut overlay = Overlay::default();
+        let attached = self.zones.get(&zone_index)?;
+        if let Some(signer) = zone.signer() {
+            for (owner, pool) in attached {
+                let lower = LowerName::of(owner);
+                let hash = lower.hash_of(lower.label_count());
+                let signed = pools.get(*pool).and_then(|pool| {
+                    SignedOwner::build(zone, signer, owner, lower.as_wire(), pool)
+                });
+                // What could not be signed is answered without, and validators refuse it.
+                overlay.signed.extend(signed.map(|signed| (hash, signed)));
+            }
+        }
         let mut add = |name: &Name, pool: Option<usize>| {
             let lower = LowerName::of(name);
             let hash = lower.hash_of(lower.label_count());
             let entry = overlay.names.entry(hash).or_insert((lower.as_wire().into(), None));
             entry.1 = pool.or(entry.1);
         };
-        for (owner, pool) in self.zones.get(&zone_index)? {
+        for (owner, pool) in attached {
             add(owner, Some(*pool));
             let mut above = owner.parent();
             while let Some(name) = above
@@ -216,9 +228,25 @@ fn check_pool_owner(zone: &Zone, owner: &Name) -> Result<(), PoolOwnerReason> {
     Ok(())
 }
 
-/// An alias stands alone at its owner (RFC 1034, 3.6.2), and no apex is alone.
+/// Whether the zone is signed here, with this owner and its types in the chain of names.
+fn signs_pool(zone: &Zone, owner: &Name, pool: &Pool) -> bool {
+    let lower = LowerName::of(owner);
+    let Some(types) = zone.signer().and_then(|signer| signer.pool_types(lower.as_wire())) else {
+        return false;
+    };
+    pool.answers.iter().all(|answer| {
+        let mut others = answer.others.iter();
+        others.all(|(record_type, _)| types.contains(record_type))
+            && (answer.alias.is_none() || types.contains(&RecordType::CNAME))
+    })
+}
+
+/// An alias stands alone at its owner (RFC 1034, 3.6.2), and no apex is alone. What signs the zone
+/// may stand there.
 fn check_alias_owner(zone: &Zone, owner: &Name) -> Result<(), PoolOwnerReason> {
-    let has_data = zone.find(owner).is_some_and(|node| node.has(HAS_DATA));
+    let is_data =
+        |rrset: Rrset<'_>| !matches!(rrset.record_type, RecordType::RRSIG | RecordType::NSEC);
+    let has_data = zone.find(owner).is_some_and(|node| node.rrsets().any(is_data));
     if has_data { Err(PoolOwnerReason::AliasBesideData) } else { Ok(()) }
 }
 

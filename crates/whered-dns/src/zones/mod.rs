@@ -21,6 +21,7 @@
 
 mod alias_loops;
 mod builder;
+mod signed_pools;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -32,6 +33,8 @@ use crate::lower::{LowerName, hash_of_wildcard};
 use crate::name::Name;
 use crate::zone::layout::HAS_WILDCARD;
 use crate::zone::{Node, NodeRef, OwnedRrset, Rrset, Zone};
+pub(crate) use signed_pools::{SignedOwner, one_record};
+
 pub use builder::{PoolOwnerReason, ZonesBuilder, ZonesError};
 
 /// A set of answers of which some are chosen for each client: replaces the zone's own A and AAAA at
@@ -112,6 +115,8 @@ type HashedName = (Box<[u8]>, Option<usize>);
 #[derive(Debug, Default)]
 struct Overlay {
     names: HashMap<u64, HashedName, BuildHasherDefault<HashedBefore>>,
+    /// Owners of pools in a zone that is signed here.
+    signed: HashMap<u64, SignedOwner, BuildHasherDefault<HashedBefore>>,
 }
 
 /// Keys are hashes, of names that only a configuration can add.
@@ -166,6 +171,16 @@ pub(crate) struct Place<'z> {
     /// The owner's records; none when only a pool knows the name.
     pub(crate) node: Option<Node<'z>>,
     pub(crate) pool: Option<usize>,
+}
+
+impl Place<'_> {
+    /// Whether a type is one of those that signing adds to an owner, which an alias of a pool does
+    /// not lead away.
+    #[inline]
+    pub(crate) fn is_of_signing(&self, record_type: RecordType) -> bool {
+        matches!(record_type, RecordType::RRSIG | RecordType::NSEC)
+            && self.node.is_some_and(|node| node.rrset(record_type).is_some())
+    }
 }
 
 /// The result of [`Zones::locate`].
@@ -324,6 +339,25 @@ impl Zones {
         overlay.find(name.hash_of(labels), name.suffix(labels)).flatten()
     }
 
+    /// What is signed of the pool at a name that was found, or at the wildcard that answers for
+    /// it; none where nothing is signed here.
+    pub(crate) fn signed_owner(
+        &self,
+        name: &LowerName,
+        located: &ZoneLocation<'_>,
+    ) -> Option<&SignedOwner> {
+        let overlay = self.served(located.zone).overlay.as_ref()?;
+        let (hash, suffix) = (name.hash_of(located.labels), name.suffix(located.labels));
+        let hash = if located.is_exact { hash } else { hash_of_wildcard(hash) };
+        let signed = overlay.signed.get(&hash)?;
+        let owner = signed.owner();
+        let is_it = match located.is_exact {
+            true => owner == suffix,
+            false => owner.strip_prefix(b"\x01*") == Some(suffix),
+        };
+        is_it.then_some(signed)
+    }
+
     /// The delegation above an apex, when another served zone has it.
     pub(crate) fn delegation_of(&self, zone: u32) -> Option<(u32, NodeRef)> {
         self.served(zone).delegation
@@ -332,6 +366,20 @@ impl Zones {
     /// For how long a pool's answers hold, in seconds.
     pub(crate) fn pool_ttl_seconds(&self, pool: usize) -> u32 {
         self.pools.get(pool).map_or(0, |pool| pool.ttl_seconds)
+    }
+
+    /// The signatures over several answers of a pool that are given together. `signed` is of the
+    /// pool's owner.
+    pub(crate) fn combined_signatures(
+        &self,
+        zone: u32,
+        pool: usize,
+        signed: &SignedOwner,
+        answers: &[u16],
+        record_type: RecordType,
+    ) -> Option<Arc<OwnedRrset>> {
+        let signer = self.zone_at(zone).signer()?;
+        signed.combined(signer, self.pools.get(pool)?, answers, record_type)
     }
 
     /// Whether a pool answers a question for this type at its owners, if only by NODATA.

@@ -148,5 +148,5 @@ pub(super) fn signed_zone(
     // Times wrap: the earliest is the one from which all others are less than half a circle away.
     let earliest = |a: u32, b: u32| if a.wrapping_sub(b) < 1 << 31 { b } else { a };
     let first_expiry_seconds = expiries.into_iter().reduce(earliest).unwrap_or_default();
-    Ok(Some(Box::new(SignedZone { denial, first_expiry_seconds })))
+    Ok(Some(Box::new(SignedZone { denial, first_expiry_seconds, signer: None })))
 }

@@ -1,0 +1,138 @@
+//! Signatures of a pool's answers at one of its owners, in a zone that is signed here.
+//!
+//! Not for: choosing answers, what signs (`signing/signer.rs`).
+//!
+//! ```text
+//! SignedOwner  answers   [answer 0: RRSIG of A, of AAAA | ...]         when zones are built
+//!              denials   NSEC without one of the types                 when zones are built
+//!              combined  type and several answers -> RRSIG over all    at the first question
+//! ```
+//!
+//! The zone's own NSEC of the owner has every type that some answer may have. It cannot deny one
+//! of them for a client whose site lacks it, so that an NSEC without that type does.
+//! Concurrency: readers of `combined` take its lock shared; it is kept for
+//! [`COMBINED_COUNT_MAX`] combinations.
+#![deny(clippy::indexing_slicing)]
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::CompiledPool;
+use crate::code::RecordType;
+use crate::name::{Name, wire_name_length};
+use crate::signing::{Demand, ZoneSigner};
+use crate::zone::layout::NewRrset;
+use crate::zone::sign::nsec_data;
+use crate::zone::{CompressionContext, OwnedRrset, Rrset, Zone, compile};
+
+/// How many combinations of answers at an owner have their signatures kept.
+const COMBINED_COUNT_MAX: usize = 4096;
+
+/// See the head of this file.
+#[derive(Debug)]
+pub(crate) struct SignedOwner {
+    /// In wire form and lower case.
+    owner: Box<[u8]>,
+    /// For each answer the signatures of its rrsets.
+    answers: Vec<Box<[(RecordType, OwnedRrset)]>>,
+    /// NSEC without a type, and its signatures; the last one lacks none but CNAME.
+    denials: Vec<(RecordType, OwnedRrset, OwnedRrset)>,
+    /// By the type and the answers in order.
+    combined: RwLock<HashMap<Box<[u16]>, Arc<OwnedRrset>>>,
+}
+
+impl SignedOwner {
+    /// Signs the answers of a pool at an owner; none when the system has no random numbers.
+    pub(super) fn build(
+        zone: &Zone,
+        signer: &ZoneSigner,
+        name: &Name,
+        owner: &[u8],
+        pool: &CompiledPool,
+    ) -> Option<SignedOwner> {
+        let ttl_seconds = pool.ttl_seconds;
+        let sign = |(record_type, rrset): &(RecordType, OwnedRrset)| {
+            let demand = Demand { owner, record_type: *record_type, ttl_seconds };
+            let data = rrset.get();
+            Some((*record_type, signer.sign(&demand, data.records().map(|(_, data)| data))?))
+        };
+        let answers = pool.answers.iter().map(|answer| answer.iter().map(sign).collect());
+        let answers = answers.collect::<Option<_>>()?;
+        let node = zone.find(name)?;
+        let next = node.rrset(RecordType::NSEC)?.first_data();
+        let next = next.get(..wire_name_length(next)?)?;
+        let own = node.rrsets().map(|rrset| rrset.record_type);
+        let types: BTreeSet<RecordType> =
+            signer.pool_types(owner)?.iter().copied().chain(own).collect();
+        let ttl_seconds = ttl_seconds.min(zone.negative_soa().ttl_seconds());
+        let deny = |lacking: RecordType| {
+            let is_there = |of: &RecordType| *of != lacking && *of != RecordType::CNAME;
+            let data = nsec_data(next, types.iter().copied().filter(is_there));
+            let record_type = RecordType::NSEC;
+            let demand = Demand { owner, record_type, ttl_seconds };
+            let signatures = signer.sign(&demand, std::iter::once(data.as_slice()))?;
+            Some((lacking, one_record(record_type, ttl_seconds, &data), signatures))
+        };
+        let lacking = signer.pool_types(owner)?.iter().copied().chain([RecordType::CNAME]);
+        let denials = lacking.map(deny).collect::<Option<_>>()?;
+        let combined = RwLock::default();
+        Some(SignedOwner { owner: owner.into(), answers, denials, combined })
+    }
+
+    /// The owner in wire form and lower case.
+    pub(crate) fn owner(&self) -> &[u8] {
+        &self.owner
+    }
+
+    /// The signatures of an answer's rrset.
+    pub(crate) fn of_answer(&self, answer: usize, record_type: RecordType) -> Option<Rrset<'_>> {
+        let own = self.answers.get(answer)?.iter();
+        own.filter(|(of, _)| *of == record_type).map(|(_, rrset)| rrset.get()).next()
+    }
+
+    /// NSEC that denies a type, and its signatures.
+    pub(crate) fn denial(&self, record_type: RecordType) -> Option<(Rrset<'_>, Rrset<'_>)> {
+        let known = self.denials.iter().find(|(of, ..)| *of == record_type);
+        let (_, record, signatures) = known.or(self.denials.last())?;
+        Some((record.get(), signatures.get()))
+    }
+
+    /// The signatures over several answers' records of a type.
+    pub(super) fn combined(
+        &self,
+        signer: &ZoneSigner,
+        pool: &CompiledPool,
+        answers: &[u16],
+        record_type: RecordType,
+    ) -> Option<Arc<OwnedRrset>> {
+        let answers: BTreeSet<u16> = answers.iter().copied().collect();
+        let key: Box<[u16]> =
+            std::iter::once(record_type.0).chain(answers.iter().copied()).collect();
+        let read = self.combined.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = read.get(&key) {
+            return Some(Arc::clone(known));
+        }
+        drop(read);
+        let chosen = answers.iter().filter_map(|answer| pool.answers.get(usize::from(*answer)));
+        let rrsets = chosen.flat_map(|answer| answer.iter()).filter(|(of, _)| *of == record_type);
+        let rrsets: Vec<Rrset<'_>> = rrsets.map(|(_, rrset)| rrset.get()).collect();
+        let data = rrsets.iter().flat_map(Rrset::records).map(|(_, data)| data);
+        let demand = Demand { owner: &self.owner, record_type, ttl_seconds: pool.ttl_seconds };
+        let made = Arc::new(signer.sign(&demand, data)?);
+        let mut known = self.combined.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= COMBINED_COUNT_MAX {
+            known.clear();
+        }
+        known.insert(key, Arc::clone(&made));
+        Some(made)
+    }
+}
+
+/// One record without names to compress.
+pub(crate) fn one_record(record_type: RecordType, ttl_seconds: u32, data: &[u8]) -> OwnedRrset {
+    let mut rrset = NewRrset::default();
+    let around = CompressionContext { owner: &[0], relative_length: 0 };
+    // One record of less than a message's size, which is all that `compile` asks for.
+    let _ = compile(&mut rrset, record_type, ttl_seconds, std::iter::once(data), around);
+    rrset.to_owned()
+}
