@@ -108,10 +108,16 @@ impl Rcode {
     pub const NOTIMP: Rcode = Rcode(4);
     /// Not for this server: names outside its zones.
     pub const REFUSED: Rcode = Rcode(5);
-    /// A DNAME makes a name that is too long.
+    /// A DNAME makes a name that is too long; a name that must not exist does (RFC 2136).
     pub const YXDOMAIN: Rcode = Rcode(6);
     /// This server has no authority for the zone, or a signature does not hold.
     pub const NOTAUTH: Rcode = Rcode(9);
+    /// A record that must not be there is there (RFC 2136).
+    pub const YXRRSET: Rcode = Rcode(7);
+    /// A record that must be there is not (RFC 2136).
+    pub const NXRRSET: Rcode = Rcode(8);
+    /// A name that is not in the zone of the message (RFC 2136).
+    pub const NOTZONE: Rcode = Rcode(10);
     /// An EDNS version above 0.
     pub const BADVERS: Rcode = Rcode(16);
 }
@@ -126,7 +132,10 @@ impl fmt::Display for Rcode {
             4 => f.write_str("NOTIMP"),
             5 => f.write_str("REFUSED"),
             6 => f.write_str("YXDOMAIN"),
+            7 => f.write_str("YXRRSET"),
+            8 => f.write_str("NXRRSET"),
             9 => f.write_str("NOTAUTH"),
+            10 => f.write_str("NOTZONE"),
             16 => f.write_str("BADVERS"),
             other => write!(f, "RCODE{other}"),
         }

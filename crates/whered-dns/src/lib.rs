@@ -33,6 +33,7 @@ mod resolve;
 mod reversed;
 mod signing;
 pub mod transfer;
+pub mod update;
 mod zone;
 mod zones;
 

@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use harness::{lines, name, query, zone};
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use whered_dns::message::Message;
 use whered_dns::{
     Choice, Context, Difference, Dnssec, Name, RecordType, Transport, Zone, ZoneRecord, Zones,
@@ -123,7 +123,10 @@ fn stands(serial: u32, chosen: &[bool]) -> Option<Zone> {
 #[test]
 fn a_patched_zone_has_the_records_and_answers_of_one_that_is_built_whole() {
     let versions = prop::collection::vec(prop::collection::vec(any::<bool>(), LINES.len()), 2..6);
-    let mut runner = TestRunner::deterministic();
+    let mut runner = TestRunner::new_with_rng(
+        Config { cases: 48, failure_persistence: None, ..Config::default() },
+        TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+    );
     let copies = Cell::new(0);
     runner
         .run(&versions, |versions| {
@@ -146,7 +149,7 @@ fn a_patched_zone_has_the_records_and_answers_of_one_that_is_built_whole() {
             Ok(())
         })
         .unwrap();
-    assert!(copies.get() > 300, "{} copies", copies.get());
+    assert!(copies.get() > 60, "{} copies", copies.get());
 }
 
 #[test]

@@ -142,8 +142,8 @@ impl Zone {
         })
     }
 
-    /// The records of an owner, NSEC3 included.
-    pub(super) fn records_at(&self, owner: &Name) -> Vec<ZoneRecord> {
+    /// The records of an owner, NSEC3 included; none if the zone has no such name.
+    pub fn records_at(&self, owner: &Name) -> Vec<ZoneRecord> {
         let own = self.find(owner).into_iter().flat_map(|node| self.records_of(&node));
         let is_of_owner = |hashed: &&HashedOwner| {
             let label = owner.as_wire().get(..hashed.label.len());
