@@ -50,8 +50,8 @@ pub struct Choice {
     count: u8,
     /// The action next to or instead of an answer.
     pub verdict: ChoiceVerdict,
-    /// For how long a prefix of the client the choice holds; told to the resolver when ECS asked,
-    /// as long as the prefix that it has told at most.
+    /// For how long a prefix of the client the choice holds; told to the resolver when ECS asked.
+    /// It may be longer than what the resolver has told: a longer prefix decides (RFC 7871, 7.2.1).
     pub scope_length_bits: u8,
 }
 

@@ -55,4 +55,4 @@ pub use signing::{
     zone_in_file_names,
 };
 pub use zone::{Difference, Dnssec, Zone, ZoneError, ZoneRecord};
-pub use zones::{Answer, Pool, PoolOwnerReason, Zones, ZonesBuilder, ZonesError};
+pub use zones::{Answer, Pool, PoolOwnerReason, Reflect, Zones, ZonesBuilder, ZonesError};

@@ -4,9 +4,10 @@
 mod harness;
 
 use harness::{ask, ask_choosing, lines, name, pool, query, zone, zones};
+use whered_dns::message::Query;
 use whered_dns::{
-    Answer, Choice, Client, Outcome, Pool, PoolOwnerReason, Rcode, RecordType, Transport, Zones,
-    ZonesBuilder, ZonesError,
+    Answer, Choice, Client, Outcome, Pool, PoolOwnerReason, Rcode, RecordType, Reflect, Transport,
+    Zones, ZonesBuilder, ZonesError,
 };
 
 const POOL: &str = "pool.example.com";
@@ -220,6 +221,52 @@ fn what_does_not_depend_on_the_client_has_scope_0() {
 }
 
 #[test]
+fn a_site_that_reflects_answers_with_the_address_of_the_client() {
+    let of = |reflect| Answer { reflect: Some(reflect), ..Answer::default() };
+    let answers =
+        vec![of(Reflect::Source), of(Reflect::Subnet), of(Reflect::Both), of(Reflect::Best)];
+    let owners = vec![name("me.example.net")];
+    let pool = Pool { name: "me".into(), owners, ttl_seconds: 5, answers };
+    let text = "$TTL 60\n@ SOA ns hm 1 2 3 4 5\n@ NS ns.example.org.\n";
+    let zones =
+        Zones::builder().add_zone(zone("example.net", text)).add_pool(pool).build().unwrap();
+    let plain = query("me.example.net", RecordType::A);
+    let told = plain.clone().client_subnet("198.51.100.0".parse().unwrap(), 24);
+    let asked = |query: &Query, answer: usize| {
+        let asked =
+            ask_choosing(&zones, &query.build(), Transport::Udp, Choice::of(Some(answer), 0));
+        let scope = asked.message.client_subnet().map(|subnet| subnet.scope_length_bits);
+        let lines = lines(&asked.message.answers);
+        let addresses: Vec<String> =
+            lines.iter().map(|line| line.rsplit(' ').next().unwrap().to_owned()).collect();
+        (addresses, scope)
+    };
+    // The sender is 203.0.113.77.
+    for (answer, without, with, scope) in [
+        (0, vec!["203.0.113.77"], vec!["203.0.113.77"], 0),
+        (1, vec![], vec!["198.51.100.0"], 24),
+        (2, vec!["203.0.113.77"], vec!["198.51.100.0", "203.0.113.77"], 24),
+        (3, vec!["203.0.113.77"], vec!["198.51.100.0"], 24),
+    ] {
+        let texts = |list: Vec<&str>| list.into_iter().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(asked(&plain, answer), (texts(without), None), "{answer}");
+        assert_eq!(asked(&told, answer), (texts(with), Some(scope)), "{answer}");
+    }
+    let other_family = query("me.example.net", RecordType::AAAA);
+    assert_eq!(asked(&other_family, 3), (Vec::new(), None), "NODATA");
+}
+
+#[test]
+fn a_scope_is_longer_than_the_prefix_where_a_longer_prefix_decides() {
+    let told = query("pool.example.com", RecordType::A);
+    let told = told.client_subnet("198.51.100.0".parse().unwrap(), 24);
+    let choice = Choice::of(Some(1), 28);
+    let asked = ask_choosing(&zones(), &told.build(), Transport::Udp, choice);
+    let subnet = asked.message.client_subnet().unwrap();
+    assert_eq!((subnet.source_length_bits, subnet.scope_length_bits), (24, 28));
+}
+
+#[test]
 fn a_broken_subnet_is_a_format_error_without_an_echo() {
     for data in [&[0, 1, 24, 0, 192, 0][..], &[0, 1, 23, 0, 192, 0, 1], &[0, 1, 24, 1, 192, 0, 2]] {
         let query = query(POOL, RecordType::A).option(8, data).build();
@@ -232,11 +279,11 @@ fn a_broken_subnet_is_a_format_error_without_an_echo() {
 }
 
 #[test]
-fn the_scope_is_not_longer_than_what_was_told() {
+fn the_scope_is_not_longer_than_an_address() {
     let query = query(POOL, RecordType::A).client_subnet("192.0.2.0".parse().unwrap(), 24).build();
     let choice = Choice::of(Some(0), 200);
     let message = ask_choosing(&zones(), &query, Transport::Udp, choice).message;
-    assert_eq!(message.client_subnet().unwrap().scope_length_bits, 24);
+    assert_eq!(message.client_subnet().unwrap().scope_length_bits, 32);
 }
 
 #[test]

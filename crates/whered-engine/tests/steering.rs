@@ -678,7 +678,7 @@ fn failover_keeps_the_first_group_of_which_enough_is_up() {
 fn weights_decide_at_random_for_each_query_and_leave_the_scope() {
     let folder = Folder::new();
     let mut pool = PoolSource::new("p", vec!["p.example.com".to_owned()], sites());
-    pool.policy = vec![PolicyStep::Healthy, PolicyStep::Weighted];
+    pool.policy = vec![PolicyStep::Healthy, PolicyStep::Weighted { is_sticky: false }];
     for (site, weight) in pool.sites.iter_mut().zip([5, 3, 2, 0]) {
         site.details.weight = weight;
     }

@@ -4,6 +4,8 @@
 //! Not for: who chooses or knows (the caller), where a name is (`mod.rs`).
 //! Concurrency: none inside. Cost: that of the source; no allocation of its own.
 
+use std::net::IpAddr;
+
 use super::{ANY_ANSWER, DATA, Resolver, Spot, Step};
 use crate::answer::{Choice, ChoiceVerdict, Client};
 use crate::challenges::Challenges;
@@ -12,7 +14,7 @@ use crate::lower::LowerName;
 use crate::reply::Names;
 use crate::reversed::{Reversed, Synthesised};
 use crate::zone::layout::HAS_DATA;
-use crate::zones::ZoneLocation;
+use crate::zones::{Reflect, ZoneLocation};
 
 impl<'a> Resolver<'a, '_> {
     /// Answers with the tokens of a name that has some. None: it has none, or the zone answers all
@@ -147,6 +149,9 @@ impl<'a> Resolver<'a, '_> {
                 is_answered = true;
             }
         }
+        if !self.zones.pool_reflects(pool).is_empty() {
+            is_answered |= self.reflect(pool, &choice, spot, question_type);
+        }
         let signed = self.proofs_of(zone).and_then(|_| self.zones.signed_owner(name, located));
         if is_answered {
             if let Some(signed) = signed {
@@ -178,6 +183,49 @@ impl<'a> Resolver<'a, '_> {
         }
     }
 
+    /// Answers with addresses of the client. Whether there is one of the type.
+    #[cold]
+    fn reflect(
+        &mut self,
+        pool: usize,
+        choice: &Choice,
+        spot: Spot,
+        question_type: RecordType,
+    ) -> bool {
+        let subnet = self.request.edns.as_ref().and_then(|edns| edns.subnet);
+        let told = subnet.and_then(|subnet| subnet.client_address());
+        let source = self.context.source.to_canonical();
+        let reflects = self.zones.pool_reflects(pool);
+        let ttl_seconds = self.zones.pool_ttl_seconds(pool);
+        let mut is_answered = false;
+        for answer in choice.answers() {
+            let Some(reflect) = reflects.get(answer).copied().flatten() else { continue };
+            let told = told.filter(|_| reflect != Reflect::Source);
+            let source = match reflect {
+                Reflect::Source | Reflect::Both => Some(source),
+                Reflect::Subnet => None,
+                Reflect::Best => Some(source).filter(|_| told.is_none()),
+            };
+            if let (Some(_), Some(subnet)) = (told, subnet) {
+                self.scope_length_bits = self.scope_length_bits.max(subnet.source_length_bits);
+            }
+            for address in told.into_iter().chain(source.filter(|source| told != Some(*source))) {
+                match (address, question_type) {
+                    (IpAddr::V4(v4), RecordType::A) => {
+                        self.reply.put_record(RecordType::A, ttl_seconds, spot.name, &v4.octets());
+                    }
+                    (IpAddr::V6(v6), RecordType::AAAA) => {
+                        let octets = v6.octets();
+                        self.reply.put_record(RecordType::AAAA, ttl_seconds, spot.name, &octets);
+                    }
+                    _ => continue,
+                }
+                is_answered = true;
+            }
+        }
+        is_answered
+    }
+
     /// The SOA behind a pool that has nothing of this type, at this moment or for this client: it
     /// may be remembered no longer than what the pool answers.
     pub(super) fn deny_for_now(&mut self, pool: usize, zone: u32, spot: Spot) {
@@ -205,11 +253,11 @@ impl<'a> Resolver<'a, '_> {
         };
         let choice = (self.choose)(pool, &client);
         self.pool = Some(pool);
-        if let Some((subnet, _)) = told {
-            // A resolver keeps the answer for what it has told at most (RFC 7871, 7.3.1). Where two
-            // pools chose, the longer scope holds for both.
-            let scope = choice.scope_length_bits.min(subnet.source_length_bits);
-            self.scope_length_bits = self.scope_length_bits.max(scope);
+        if told.is_some() {
+            // Longer than what it told: it may get another answer by telling more (RFC 7871,
+            // 7.2.1). Where two pools chose, the longer scope holds for both.
+            let most = if client.address.is_ipv4() { 32 } else { 128 };
+            self.scope_length_bits = self.scope_length_bits.max(choice.scope_length_bits.min(most));
         }
         choice
     }

@@ -1,10 +1,11 @@
-//! What an UPDATE (RFC 2136) asks for, whether its prerequisites hold, and the changes that it makes.
+//! What an UPDATE (RFC 2136) asks for, whether its prerequisites hold, and the changes that it
+//! makes.
 //!
-//! Not for: who may ask (the caller; [`Update::touched`] says what is asked for), TSIG (`transfer`),
-//! keeping the changes (`overlay.rs` is their form).
+//! Not for: who may ask (the caller; [`Update::touched`] says what is asked for), TSIG
+//! (`transfer`), keeping the changes (`overlay.rs` is their form).
 //!
 //! ```text
-//! message ─ read: form of every section ─► Update ─ changes(zone): prerequisites, rules ─► Difference
+//! message ─ read: the form ─► Update ─ changes(zone): prerequisites, rules ─► Difference
 //! ```
 //!
 //! Records that only signed zones have are refused: the server makes them.
@@ -170,7 +171,8 @@ impl Update {
         Ok(())
     }
 
-    /// The changes that it makes to the zone, whose serial rises with them; none when it makes none.
+    /// The changes that it makes to the zone, whose serial rises with them; none when it makes
+    /// none.
     ///
     /// # Errors
     ///

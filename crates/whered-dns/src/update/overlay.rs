@@ -4,8 +4,8 @@
 //! removed stays removed, and the serial goes on rising.
 //!
 //! ```text
-//! bytes of a part: base serial u32 | serial u32 | owner | count u32 | records ... | count u32 | records ...
-//!                                                         removed                  added
+//! bytes of a part: base serial u32 | serial u32 | owner
+//!                  then twice, for what is removed and what is added: count u32 | records ...
 //! record: type u16 | TTL u32 | length u16 | data
 //! ```
 //!
@@ -27,12 +27,12 @@ pub struct ZoneOverlay {
     base_serial: u32,
     /// The serial of the zone with its changes.
     serial: u32,
-    owners: BTreeMap<Name, Changed>,
+    owners: BTreeMap<Name, OwnerChanges>,
 }
 
 /// What is otherwise at one owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Changed {
+struct OwnerChanges {
     removed: Vec<ZoneRecord>,
     added: Vec<ZoneRecord>,
 }
@@ -61,7 +61,7 @@ impl ZoneOverlay {
     /// How many records are added, and how many are removed.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
-        let count = |records: fn(&Changed) -> &Vec<ZoneRecord>| -> usize {
+        let count = |records: fn(&OwnerChanges) -> &Vec<ZoneRecord>| -> usize {
             self.owners.values().map(|changed| records(changed).len()).sum()
         };
         (count(|changed| &changed.added), count(|changed| &changed.removed))
@@ -83,7 +83,7 @@ impl ZoneOverlay {
             let without_serial = |records: Vec<ZoneRecord>| records.into_iter().map(bare_soa);
             let before: Vec<ZoneRecord> = without_serial(before).collect();
             let after: Vec<ZoneRecord> = without_serial(after).collect();
-            let changed = Changed {
+            let changed = OwnerChanges {
                 removed: missing(&before, &after).collect(),
                 added: missing(&after, &before).collect(),
             };
@@ -93,7 +93,7 @@ impl ZoneOverlay {
         parts
     }
 
-    fn set(&mut self, owner: Name, changed: Changed) {
+    fn set(&mut self, owner: Name, changed: OwnerChanges) {
         if changed.removed.is_empty() && changed.added.is_empty() {
             self.owners.remove(&owner);
         } else {
@@ -154,7 +154,7 @@ impl ZoneOverlay {
         self.owners.iter().map(|(owner, changed)| self.part(owner, changed))
     }
 
-    fn part(&self, owner: &Name, changed: &Changed) -> Vec<u8> {
+    fn part(&self, owner: &Name, changed: &OwnerChanges) -> Vec<u8> {
         let mut bytes = [self.base_serial.to_be_bytes(), self.serial.to_be_bytes()].concat();
         bytes.extend_from_slice(owner.as_wire());
         for records in [&changed.removed, &changed.added] {
@@ -184,7 +184,7 @@ impl ZoneOverlay {
             return Err(reader.error());
         }
         (self.base_serial, self.serial) = (base_serial, serial);
-        self.set(owner, Changed { removed, added });
+        self.set(owner, OwnerChanges { removed, added });
         Ok(())
     }
 }

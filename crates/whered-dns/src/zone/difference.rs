@@ -1,9 +1,10 @@
 //! What one version of a zone has and another has not, and a zone with such changes made.
 //!
-//! Not for: messages that carry changes (`transfer`), which changes a client may ask for (`update`).
+//! Not for: messages that carry changes (`transfer`), which changes a client may ask for
+//! (`update`).
 //!
-//! Concurrency: reads immutable zones and makes a new one. Cost of [`Zone::patched`]: that of a copy
-//! (`build/patch.rs`); of a whole build for signed zones, changes of DNAME, and many changes.
+//! Concurrency: reads immutable zones and makes a new one. Cost of [`Zone::patched`]: that of a
+//! copy (`build/patch.rs`); of a whole build for signed zones, changes of DNAME, and many changes.
 
 use std::collections::HashMap;
 
@@ -33,7 +34,9 @@ impl Zone {
     /// ```
     /// use whered_dns::{Name, Zone};
     /// let origin: Name = "example.com".parse()?;
-    /// let zone = |text: &str| Zone::from_master_file(&origin, text.as_bytes(), &mut |_| Err("no".into()));
+    /// let zone = |text: &str| {
+    ///     Zone::from_master_file(&origin, text.as_bytes(), &mut |_| Err("no".into()))
+    /// };
     /// let old = zone("@ 60 SOA ns h 7 1 1 1 1\n@ 60 NS ns\nns 60 A 192.0.2.1\n")?;
     /// let new = zone("@ 60 SOA ns h 8 1 1 1 1\n@ 60 NS ns\nns 60 A 192.0.2.2\n")?;
     /// let difference = old.difference(&new);
@@ -91,8 +94,8 @@ impl Zone {
     ///
     /// # Errors
     ///
-    /// A removed record that is not there, an added one that is, changes of another serial than that
-    /// of the zone, and what [`Zone::from_records`] refuses.
+    /// A removed record that is not there, an added one that is, changes of another serial than
+    /// that of the zone, and what [`Zone::from_records`] refuses.
     pub fn patched(&self, source: &str, differences: &[Difference]) -> Result<Zone, ZoneError> {
         let changes = Changes::of(self, source, differences)?;
         if let Some(zone) = build::patch(self, &changes) {

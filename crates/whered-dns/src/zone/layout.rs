@@ -130,7 +130,7 @@ pub(crate) struct BlockChanges {
 
 impl Arena {
     /// Where the reference to its delegation stands in a block.
-    pub(crate) fn place_of_cut(node: NodeRef) -> usize {
+    pub(crate) fn cut_offset(node: NodeRef) -> usize {
         node.0 as usize * ALIGNMENT + 4
     }
 }

@@ -157,6 +157,10 @@ impl Attachments {
                 let zone_index = zone_around(owner, origins)
                     .ok_or_else(|| refuse(PoolOwnerReason::OutsideEveryZone))?;
                 let zone = zones.get(zone_index).expect("the origins number the zones");
+                let reflects = pool.answers.iter().any(|answer| answer.reflect.is_some());
+                if zone.signed().is_some() && reflects {
+                    return Err(refuse(PoolOwnerReason::ReflectsInSigned(zone.origin().clone())));
+                }
                 if zone.signed().is_some() && !signs_pool(zone, owner, pool) {
                     return Err(refuse(PoolOwnerReason::SignedZone(zone.origin().clone())));
                 }
@@ -293,8 +297,14 @@ impl CompiledPool {
         });
         let answers = answers.collect();
         let has_alias = types.contains(&RecordType::CNAME);
+        let reflects = pool.answers.iter().map(|answer| answer.reflect);
+        let reflects = if reflects.clone().any(|reflect| reflect.is_some()) {
+            reflects.collect()
+        } else {
+            Box::default()
+        };
         let (name, ttl_seconds) = (pool.name.clone(), pool.ttl_seconds);
-        CompiledPool { answers, types, has_alias, name, ttl_seconds }
+        CompiledPool { answers, types, has_alias, name, ttl_seconds, reflects }
     }
 }
 
@@ -346,6 +356,8 @@ pub enum PoolOwnerReason {
     AliasBesideData,
     /// The zone has records of this type there, and the pool has some, too.
     HidesRecords(RecordType),
+    /// The zone is signed, and nobody signs addresses of clients.
+    ReflectsInSigned(Name),
     /// The zone's signatures are those of its file, which has none of a pool's answers.
     SignedZone(Name),
 }
@@ -394,6 +406,11 @@ impl fmt::Display for ZonesError {
                         f,
                         "has {record_type} in its zone, which {record_type} of a site would hide; \
                          one of the two may have it"
+                    ),
+                    PoolOwnerReason::ReflectsInSigned(origin) => write!(
+                        f,
+                        "is in the signed zone {origin}, and a site answers with the client's address, \
+                         which nobody signs; an unsigned zone may have such a site"
                     ),
                     PoolOwnerReason::SignedZone(origin) => write!(
                         f,

@@ -67,6 +67,21 @@ pub struct Answer {
     pub alias: Option<Name>,
     /// The data of records of other types, in wire form without compression.
     pub others: Vec<(RecordType, Vec<u8>)>,
+    /// Addresses of the client itself, beside those above.
+    pub reflect: Option<Reflect>,
+}
+
+/// Which address of the client is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reflect {
+    /// The sender's: that of a resolver, mostly.
+    Source,
+    /// That of the option of the client's subnet; none without one.
+    Subnet,
+    /// Both, where there are two.
+    Both,
+    /// That of the option, or the sender's without one.
+    Best,
 }
 
 /// All zones and pool attachments of one generation, immutable. The default has none.
@@ -163,6 +178,8 @@ struct CompiledPool {
     has_alias: bool,
     /// For each answer its records by type: A and AAAA first, if it has them.
     answers: Vec<Box<[(RecordType, OwnedRrset)]>>,
+    /// Which of the answers give an address of the client; empty when none does.
+    reflects: Box<[Option<Reflect>]>,
 }
 
 /// Where the answer to a name is.
@@ -390,6 +407,12 @@ impl Zones {
         }
         let Some(pool) = self.pools.get(pool) else { return false };
         (pool.has_alias && record_type != RecordType::ANY) || pool.types.contains(&record_type)
+    }
+
+    /// Which address of the client some of a pool's answers give.
+    #[inline]
+    pub(crate) fn pool_reflects(&self, pool: usize) -> &[Option<Reflect>] {
+        self.pools.get(pool).map_or(&[], |pool| &pool.reflects)
     }
 
     /// The records of one type of a pool's answer.

@@ -529,6 +529,7 @@ fn answers(pool: &Pool) -> Vec<Answer> {
         let mut answer = Answer {
             alias: site.details.alias.clone(),
             others: site.details.records.clone(),
+            reflect: site.details.reflect,
             ..Answer::default()
         };
         for address in &site.addresses {

@@ -11,6 +11,7 @@ use whered_geo::Place;
 use whered_ip::{CompiledSet, Prefix};
 use whered_mmdb::{FieldPath, RecordId};
 
+use super::outcome::text_hash;
 use super::region::Inputs;
 use crate::databases::NamedDatabase;
 use crate::rulesets::NamedRuleset;
@@ -40,6 +41,8 @@ pub(super) struct CompiledPolicy {
     pub(super) steps: Vec<Step>,
     pub(super) rulesets: Vec<Arc<NamedRuleset>>,
     pub(super) is_weighted: bool,
+    /// What tells the draws of this pool from those of others, where clients keep their sites.
+    pub(super) sticky_seed: Option<u64>,
     pub(super) asks_for_health: bool,
     /// The databases that steps but rules ask.
     pub(super) inputs: Inputs,
@@ -92,10 +95,17 @@ pub(super) struct CompiledMap {
 impl CompiledPolicy {
     pub(super) fn new(pool: Arc<Pool>, context: &PolicyContext<'_>) -> CompiledPolicy {
         let path = |text: &str| text.parse().expect("a constant path");
+        let has_weights = |wanted: fn(bool) -> bool| {
+            let mut steps = pool.policy.iter();
+            steps.any(
+                |step| matches!(step, PolicyStep::Weighted { is_sticky } if wanted(*is_sticky)),
+            )
+        };
         let mut policy = CompiledPolicy {
             steps: Vec::new(),
             rulesets: Vec::new(),
-            is_weighted: pool.policy.contains(&PolicyStep::Weighted),
+            is_weighted: has_weights(|_| true),
+            sticky_seed: has_weights(|is_sticky| is_sticky).then(|| text_hash(&pool.name)),
             asks_for_health: pool.policy.contains(&PolicyStep::Healthy),
             inputs: Inputs::default(),
             bounds: Default::default(),
@@ -156,7 +166,7 @@ impl CompiledPolicy {
                 self.steps.push(Step::Nearest);
             }
             PolicyStep::Failover { threshold } => self.steps.push(Step::Failover(*threshold)),
-            PolicyStep::Weighted => {}
+            PolicyStep::Weighted { .. } => {}
         }
     }
 

@@ -43,8 +43,13 @@ use crate::steering::pool::{PolicyStep, Pool, Site};
 use compiled::CompiledPolicy;
 pub(crate) use compiled::PolicyContext;
 pub(crate) use outcome::Outcome;
+use outcome::mixed;
 pub(crate) use snapshot::Trace;
 use snapshot::{PolicySnapshot, SiteState, Subject};
+
+/// The networks whose clients keep their site together where the policy says so.
+const STICKY_LENGTH_BITS_V4: u8 = 24;
+const STICKY_LENGTH_BITS_V6: u8 = 56;
 
 /// What is live beside a generation and has a part in choices.
 #[derive(Clone, Copy)]
@@ -110,7 +115,40 @@ impl Steering {
     #[inline]
     fn choose(&self, snapshot: &PolicySnapshot, client: &Client, live: &Live<'_>) -> Choice {
         let (outcome, scope_length_bits) = snapshot.find(client.address, live);
+        if let Some(seed) = self.policy.sticky_seed {
+            return self.keep(snapshot, outcome, client, scope_length_bits, seed);
+        }
         snapshot.outcomes.choose(outcome, self.policy.pool.answers, scope_length_bits)
+    }
+
+    /// Chooses for the client's network, which keeps its choice.
+    #[cold]
+    fn keep(
+        &self,
+        snapshot: &PolicySnapshot,
+        outcome: u32,
+        client: &Client,
+        scope_length_bits: u8,
+        seed: u64,
+    ) -> Choice {
+        let (network, length_bits) = match client.address {
+            IpAddr::V4(v4) => {
+                let length_bits = client.prefix_length_bits.min(STICKY_LENGTH_BITS_V4);
+                let behind = 32 - u32::from(length_bits);
+                let bits = u32::from(v4).checked_shr(behind).unwrap_or(0);
+                (u64::from(bits), length_bits)
+            }
+            IpAddr::V6(v6) => {
+                let length_bits = client.prefix_length_bits.min(STICKY_LENGTH_BITS_V6);
+                let behind = 128 - u32::from(length_bits);
+                let bits = u128::from(v6).checked_shr(behind).unwrap_or(0);
+                // At most 56 bits are left; the mark tells them from IPv4.
+                (bits as u64 | 1 << 63, length_bits)
+            }
+        };
+        let seed = mixed(seed ^ mixed(network));
+        let (answers, scope) = (self.policy.pool.answers, scope_length_bits.max(length_bits));
+        snapshot.outcomes.keep(outcome, answers, scope, seed)
     }
 
     #[cold]

@@ -43,6 +43,8 @@ pub(super) struct KnownOutcome {
     outcome: Outcome,
     /// For weighted choices: the weights of the sites, and their sum.
     weights: Box<[u32]>,
+    /// Of the same sites a hash of each name.
+    names: Box<[u64]>,
 }
 
 impl Outcomes {
@@ -82,6 +84,17 @@ impl Outcomes {
         self.get(number).shares()
     }
 
+    /// The choice for the clients of a network, which keep it; see [`KnownOutcome::keep`].
+    pub(super) fn keep(
+        &self,
+        number: u32,
+        answers: usize,
+        scope_length_bits: u8,
+        seed: u64,
+    ) -> Choice {
+        self.get(number).keep(answers, scope_length_bits, seed)
+    }
+
     /// The choice for one query.
     #[inline]
     pub(super) fn choose(&self, number: u32, answers: usize, scope_length_bits: u8) -> Choice {
@@ -102,7 +115,39 @@ impl KnownOutcome {
             (Outcome::Sites(list), Some(sites)) => weights(list, sites),
             _ => Box::default(),
         };
-        KnownOutcome { outcome, weights }
+        let names = match (&outcome, weighted) {
+            (Outcome::Sites(list), Some(sites)) => {
+                list.iter().map(|site| text_hash(&sites[usize::from(*site)].name)).collect()
+            }
+            _ => Box::default(),
+        };
+        KnownOutcome { outcome, weights, names }
+    }
+
+    /// The choice for all clients with a seed: by weight among all seeds, and always the same for
+    /// one. When a site comes or goes, no client moves between two others (weighted rendezvous
+    /// hashing; Schindelhauer and Schomaker 2005).
+    fn keep(&self, answers: usize, scope_length_bits: u8, seed: u64) -> Choice {
+        let Outcome::Sites(list) = &self.outcome else {
+            return self.choose(answers, scope_length_bits);
+        };
+        let score = |at: usize| {
+            // Above 0 and up to 1.
+            let drawn = (mixed(seed ^ self.names[at]) >> 11) as f64 + 1.0;
+            let drawn = drawn / (1_u64 << 53) as f64;
+            -drawn.ln() / f64::from(self.weights[at])
+        };
+        let mut scored: Vec<(f64, u16)> =
+            list.iter().enumerate().map(|(at, site)| (score(at), *site)).collect();
+        let count = answers.min(ANSWERS_MAX).min(scored.len());
+        if count < scored.len() {
+            scored.select_nth_unstable_by(count, |a, b| a.0.total_cmp(&b.0));
+            scored.truncate(count);
+        }
+        scored.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        let mut choice = Choice::of(None, scope_length_bits);
+        scored.iter().for_each(|(_, site)| choice.push(usize::from(*site)));
+        choice
     }
 
     /// The choice for one query.
@@ -121,6 +166,19 @@ impl KnownOutcome {
         draw(&self.weights, answers, &mut random, |at| choice.push(usize::from(list[at])));
         choice
     }
+}
+
+/// The hash of a text (FNV-1a), which is the same on every machine: servers of one pool agree.
+pub(super) fn text_hash(text: &str) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
+}
+
+/// A number all of whose bits depend on all bits of another (splitmix64).
+pub(super) fn mixed(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
 }
 
 /// The chunk of a number and its place there.
@@ -247,6 +305,36 @@ mod tests {
         assert_eq!(shares(&three), [0.4, 0.4, 0.2]);
         // Both at their limits: the rest goes by weight.
         assert_eq!(shares(&[site(3, Some(0.2)), site(1, Some(0.2))]), [0.65, 0.35]);
+    }
+
+    #[test]
+    fn clients_that_keep_their_site_are_shared_by_weight_and_move_only_from_a_site_that_is_gone() {
+        let names = ["fra", "nyc", "sin", "syd"];
+        let sites: Vec<Site> = names
+            .iter()
+            .zip([5, 0, 3, 2])
+            .map(|(name, weight)| Site { name: (*name).to_owned(), ..site(weight, None) })
+            .collect();
+        let chosen = |list: &[u16], seed: u64| {
+            let known = KnownOutcome::new(Outcome::Sites(list.into()), Some(&sites));
+            let choice = known.keep(1, 24, mixed(seed));
+            choice.first().expect("a site")
+        };
+        let mut counts = [0; 4];
+        for seed in 0..20_000 {
+            let all = chosen(&[0, 1, 2, 3], seed);
+            counts[all] += 1;
+            assert_eq!(chosen(&[3, 2, 1, 0], seed), all, "the order of sites means nothing");
+            let without = chosen(&[0, 1, 3], seed);
+            assert!(all == 2 || without == all, "seed {seed} moved from {all} to {without}");
+        }
+        assert_eq!(counts[1], 0, "no weight, no client");
+        for (count, share) in counts.iter().zip([0.5, 0.0, 0.3, 0.2]) {
+            assert!((f64::from(*count) / 20_000.0 - share).abs() < 0.02, "{counts:?}");
+        }
+        let known = KnownOutcome::new(Outcome::Sites([0, 1, 2, 3].into()), Some(&sites));
+        let all: Vec<usize> = known.keep(4, 24, 7).answers().collect();
+        assert_eq!((all.len(), all[3]), (4, 1), "no weight comes last");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use whered_dns::{Name, RecordType};
+use whered_dns::{Name, RecordType, Reflect};
 use whered_geo::Place;
 use whered_ip::Prefix;
 
@@ -68,11 +68,14 @@ pub struct SiteDetails {
     pub alias: Option<Name>,
     /// Records of other types that are answered when it is chosen: HTTPS, SVCB, TXT.
     pub records: Vec<(RecordType, Vec<u8>)>,
+    /// The client's own address is answered.
+    pub reflect: Option<Reflect>,
 }
 
 impl Default for SiteDetails {
     fn default() -> SiteDetails {
-        SiteDetails { group: None, weight: 1, capacity: None, alias: None, records: Vec::new() }
+        let records = Vec::new();
+        SiteDetails { group: None, weight: 1, capacity: None, alias: None, records, reflect: None }
     }
 }
 
@@ -92,8 +95,11 @@ pub enum PolicyStep {
         /// The share of the group's addresses, above 0 and up to 1.
         threshold: f64,
     },
-    /// Sites are taken at random by their weights, for each query anew.
-    Weighted,
+    /// Sites are taken at random by their weights.
+    Weighted {
+        /// A client's network keeps its site while that is there; else each query is a new draw.
+        is_sticky: bool,
+    },
 }
 
 /// Which sites serve which places, in the order of preference.

@@ -222,7 +222,7 @@ fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
     refuses(
         &WHOLE.replace("addresses = [\"192.0.2.20\"]", "tags = []"),
         "43:1: unknown key 'tags' in [[pool.site]]; allowed: name, at, group, \
-         addresses, cname, https, svcb, txt, weight, capacity, check",
+         addresses, cname, https, svcb, txt, reflect, weight, capacity, check",
     );
 }
 
@@ -376,7 +376,7 @@ fn policies_answers_and_places_are_checked() {
     refuses(
         &WHOLE.replace("\"healthy\", \"nearest\"", "\"fastest\""),
         "32:11: 'policy' in [[pool]] has the unknown step 'fastest'; allowed: rules:NAME, \
-         map, map:NAME, healthy, nearest, failover, failover:SHARE, weighted",
+         map, map:NAME, healthy, nearest, failover, failover:SHARE, weighted, weighted:sticky",
     );
     refuses(
         &WHOLE.replace("\"healthy\", \"nearest\"", "\"nearest\", \"nearest\""),

@@ -4,6 +4,7 @@
 //! Invariants: names are unique; a pool's owners lie in a zone that the file defines; a pool has a
 //! site; what a policy names is defined, and its map's lists name the pool's own sites and groups.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,8 +46,8 @@ pub(super) const TABLES: [&Keys; 2] = [&POOL, &SITES_FROM];
 /// The policy of a pool that names none.
 const POLICY: [PolicyStep; 2] = [PolicyStep::Healthy, PolicyStep::Nearest];
 /// What steps are called.
-const STEPS: &str =
-    "rules:NAME, map, map:NAME, healthy, nearest, failover, failover:SHARE, weighted";
+const STEPS: &str = "rules:NAME, map, map:NAME, healthy, nearest, failover, failover:SHARE, weighted, \
+     weighted:sticky";
 /// The share of a group that must be up where a step does not say.
 const FAILOVER_THRESHOLD: f64 = 0.5;
 const TTL_SECONDS: u64 = 30;
@@ -68,10 +69,11 @@ pub(super) fn read_pools(
 ) -> Result<Vec<PoolSource>, ConfigError> {
     let mut names = Names::new("pool");
     let mut owners = Names::new("owner");
+    let zones = around.zones.iter().map(|zone| folded(&zone.name)).collect();
     let read = |section: &Section<'_>| {
         let name = section.required_text("name")?;
         names.add(section, "name", &name, name.value)?;
-        let owners = read_owners(section, around.zones, &mut owners)?;
+        let owners = read_owners(section, &zones, &mut owners)?;
         let policy = read_policy(section, around)?;
         let sites_from = read_sites_from(section)?;
         let needs_places = policy.contains(&PolicyStep::Nearest) && sites_from.is_none();
@@ -94,7 +96,7 @@ pub(super) fn read_pools(
 
 fn read_owners(
     section: &Section<'_>,
-    zones: &[ZoneSource],
+    zones: &BTreeSet<String>,
     seen: &mut Names,
 ) -> Result<Vec<String>, ConfigError> {
     let what = "domain names such as \"www.example.com\"";
@@ -103,9 +105,8 @@ fn read_owners(
     };
     for owner in &owners.value {
         check_domain(section, "owners", owner)?;
-        let inside = |zone: &ZoneSource| is_in_zone(&folded(owner.value), &folded(&zone.name));
-        if !zones.iter().any(inside) {
-            let names: Vec<_> = zones.iter().map(|zone| zone.name.as_str()).collect();
+        if !is_in_zone(&folded(owner.value), zones) {
+            let names: Vec<&str> = zones.iter().map(String::as_str).collect();
             let found = format!("names '{}', which lies in no [[zone]]", owner.value);
             let allowed = match names[..] {
                 [] => "nothing, as no [[zone]] is defined".to_owned(),
@@ -118,11 +119,10 @@ fn read_owners(
     Ok(owners.value.iter().map(|owner| owner.value.to_owned()).collect())
 }
 
-fn is_in_zone(owner: &str, zone: &str) -> bool {
-    match owner.strip_suffix(zone) {
-        Some(rest) => zone.is_empty() || rest.is_empty() || rest.ends_with('.'),
-        None => false,
-    }
+/// Whether a name or one above it is a zone. The root is the empty text.
+fn is_in_zone(owner: &str, zones: &BTreeSet<String>) -> bool {
+    let above = std::iter::successors(Some(owner), |name| Some(name.split_once('.')?.1));
+    above.chain([""]).any(|name| zones.contains(name))
 }
 
 fn read_policy(
@@ -147,7 +147,7 @@ fn read_policy(
         if strings.value[..index].iter().any(|earlier| earlier.value == text.value) {
             return refuse(format!("has the step '{}' twice", text.value), "every step once");
         }
-        if steps.contains(&PolicyStep::Weighted) {
+        if steps.iter().any(|step| matches!(step, PolicyStep::Weighted { .. })) {
             return refuse(
                 format!("has the step '{}' after 'weighted'", text.value),
                 "'weighted' as the last step",
@@ -180,7 +180,8 @@ fn read_step(
     Ok(match (word, name) {
         ("healthy", None) => PolicyStep::Healthy,
         ("nearest", None) => PolicyStep::Nearest,
-        ("weighted", None) => PolicyStep::Weighted,
+        ("weighted", None) => PolicyStep::Weighted { is_sticky: false },
+        ("weighted", Some("sticky")) => PolicyStep::Weighted { is_sticky: true },
         ("failover", None) => PolicyStep::Failover { threshold: FAILOVER_THRESHOLD },
         ("failover", Some(share)) => {
             let threshold = share.parse().ok().filter(|share| *share > 0.0 && *share <= 1.0);

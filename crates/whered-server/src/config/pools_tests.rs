@@ -78,7 +78,10 @@ fn a_policy_is_a_chain_of_steps() {
     ];
     assert_eq!(lists, expected);
     assert_eq!(*failover, PolicyStep::Failover { threshold: 0.75 });
-    assert_eq!((healthy, weighted), (&PolicyStep::Healthy, &PolicyStep::Weighted));
+    assert_eq!(
+        (healthy, weighted),
+        (&PolicyStep::Healthy, &PolicyStep::Weighted { is_sticky: false })
+    );
     assert_eq!((pool.overrides.as_deref(), pool.answers), (Some("pins"), 2));
     let from = pool.sites_from.unwrap();
     assert_eq!((from.collection.as_str(), from.refresh), ("fleet", Duration::from_millis(250)));

@@ -5,7 +5,7 @@
 
 use std::net::IpAddr;
 
-use whered_dns::{RecordType, record_data, text_data};
+use whered_dns::{RecordType, Reflect, record_data, text_data};
 use whered_engine::geo::Place;
 use whered_engine::{ADDRESSES_PER_SITE_MAX, SITES_PER_POOL_MAX, Site, SiteDetails};
 
@@ -24,6 +24,7 @@ pub(super) const SITE: Keys = Keys {
         "https",
         "svcb",
         "txt",
+        "reflect",
         "weight",
         "capacity",
         "check",
@@ -62,11 +63,15 @@ pub(super) fn read_sites(pool: &Section<'_>, needs_places: bool) -> Result<Vec<S
         }
         let details = read_details(section)?;
         let addresses = read_addresses(section)?;
-        let answers = addresses.is_some() || details.alias.is_some() || !details.records.is_empty();
+        let answers = addresses.is_some()
+            || details.alias.is_some()
+            || !details.records.is_empty()
+            || details.reflect.is_some();
         if !answers {
             return Err(section.missing("addresses"));
         }
-        let stands_alone = addresses.is_none() && details.records.is_empty();
+        let stands_alone =
+            addresses.is_none() && details.records.is_empty() && details.reflect.is_none();
         if let Some(found) = section.text("cname")?.filter(|_| !stands_alone) {
             let allowed = "a site without addresses and other records";
             return Err(section.refuse(&found.span, "cname", "stands beside others", allowed));
@@ -92,7 +97,23 @@ fn read_details(section: &Section<'_>) -> Result<SiteDetails, ConfigError> {
         capacity,
         alias,
         records: read_records(section)?,
+        reflect: read_reflect(section)?,
     })
+}
+
+/// Which address of the client is answered.
+fn read_reflect(section: &Section<'_>) -> Result<Option<Reflect>, ConfigError> {
+    let Some(word) = section.text("reflect")? else { return Ok(None) };
+    match word.value {
+        "source" => Ok(Some(Reflect::Source)),
+        "subnet" => Ok(Some(Reflect::Subnet)),
+        "both" => Ok(Some(Reflect::Both)),
+        "best" => Ok(Some(Reflect::Best)),
+        other => {
+            let allowed = "'source', 'subnet', 'both' or 'best'";
+            Err(section.refuse(&word.span, "reflect", &format!("is '{other}'"), allowed))
+        }
+    }
 }
 
 fn read_records(section: &Section<'_>) -> Result<Vec<(RecordType, Vec<u8>)>, ConfigError> {

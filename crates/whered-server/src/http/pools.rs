@@ -95,7 +95,8 @@ fn describe(pool: &Pool) -> Value {
         PolicyStep::Healthy => "healthy".to_owned(),
         PolicyStep::Nearest => "nearest".to_owned(),
         PolicyStep::Failover { threshold } => format!("failover {threshold}"),
-        PolicyStep::Weighted => "weighted".to_owned(),
+        PolicyStep::Weighted { is_sticky: false } => "weighted".to_owned(),
+        PolicyStep::Weighted { is_sticky: true } => "weighted sticky".to_owned(),
     };
     json!({
         "name": pool.name,

@@ -1,11 +1,11 @@
 //! A zone with a few changes: a copy of its memory with the blocks of what changed behind the
 //! others.
 //!
-//! Not for: which changes may be made (`difference.rs`), signed zones and changes of DNAME, which are
-//! built whole.
+//! Not for: which changes may be made (`difference.rs`), signed zones and changes of DNAME, which
+//! are built whole.
 //!
 //! ```text
-//! blocks of the zone, some of them dead now | blocks of changed owners and of all owners above them
+//! blocks of the zone, some of them dead now | blocks of changed owners and of those above them
 //! ```
 //!
 //! An owner is written anew when its records change, when it stands above such a one, and when the
@@ -29,16 +29,16 @@ use crate::code::RecordType;
 use crate::lower::LowerName;
 use crate::name::Name;
 
-/// Of a zone's owners, one in so many is changed at most; a whole build is as quick then.
+/// A quarter of a zone's owners are changed at most; a whole build is as quick then.
 const TOUCHED_PART: usize = 4;
-/// Of a zone's memory, one part in so many is dead at most.
+/// A quarter of a zone's memory is dead at most.
 const DEAD_PART: usize = 4;
 
 /// A name without the origin, in lower case.
 type Relative = Box<[u8]>;
 
 /// An owner that is written anew.
-struct Touched {
+struct TouchedOwner {
     records: Vec<ZoneRecord>,
     before: Option<NodeRef>,
     /// Flags by what stays below it.
@@ -48,7 +48,7 @@ struct Touched {
 /// See the head of this file.
 struct Patch<'z> {
     zone: &'z Zone,
-    touched: HashMap<Relative, Touched>,
+    touched: HashMap<Relative, TouchedOwner>,
     /// Their blocks before.
     places: HashSet<u32>,
     /// Those that begin or cease to be delegations.
@@ -113,7 +113,7 @@ impl<'z> Patch<'z> {
     fn touch(&mut self, relative: Relative, records: Vec<ZoneRecord>) {
         let before = self.zone.find_relative(&relative).map(|node| node.place);
         self.places.extend(before.map(|NodeRef(place)| place));
-        self.touched.insert(relative, Touched { records, before, flags: 0 });
+        self.touched.insert(relative, TouchedOwner { records, before, flags: 0 });
     }
 
     /// Writes those anew that list other servers' addresses than before: servers have them now, or
@@ -178,7 +178,7 @@ impl<'z> Patch<'z> {
                 let wildcard = if owner.starts_with(b"\x01*") { HAS_WILDCARD } else { 0 };
                 parent.flags |= HAS_CHILDREN | wildcard;
             }
-            let cut = node.cut().map(|cut| (Arena::place_of_cut(node.place), cut));
+            let cut = node.cut().map(|cut| (Arena::cut_offset(node.place), cut));
             let to_touched = cut.into_iter().chain(node.glue_references());
             let is_touched = |(_, place): &(usize, NodeRef)| self.places.contains(&place.0);
             references.to_touched.extend(to_touched.filter(is_touched));
@@ -269,7 +269,8 @@ impl<'z> Patch<'z> {
             if let Some(before) = touched.before
                 && !kept.contains(&relative[..])
             {
-                // The apex's own name is that of no other owner, so that nobody finds its old block.
+                // The apex's own name is that of no other owner, so that nobody finds its old
+                // block.
                 let gone = self.zone.parts.apex;
                 changes.moved.push((self.hash_of(relative), before, gone));
             }
@@ -314,7 +315,7 @@ impl<'z> Patch<'z> {
         for place in &references.below_moved_cuts {
             let cut = self.cut_of(&self.zone.node(*place), after);
             let cut = cut.map_or(NONE, |NodeRef(cut)| cut);
-            changes.references.push((Arena::place_of_cut(*place), cut));
+            changes.references.push((Arena::cut_offset(*place), cut));
         }
         changes
     }
