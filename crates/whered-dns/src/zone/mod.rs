@@ -145,7 +145,9 @@ impl Zone {
     /// let text = b"$TTL 1h\n@ IN SOA ns hostmaster 7 1d 2h 4w 5m\n@ NS ns\nns A 192.0.2.1\n\
     ///              @ DNSKEY 257 3 13 AAAA\n";
     /// let origin: Name = "example.com".parse()?;
-    /// let read = |dnssec| Zone::from_any_master_file(&origin, text, dnssec, &mut |_| Err("no".into()));
+    /// let read = |dnssec| {
+    ///     Zone::from_any_master_file(&origin, text, dnssec, &mut |_| Err("no".into()))
+    /// };
     /// assert_eq!(read(Dnssec::Refuse).unwrap_err().line(), 5);
     /// assert_eq!(read(Dnssec::Strip)?.left_out_count(), 1);
     /// assert_eq!(read(Dnssec::Serve)?.first_expiry_seconds(0), None, "no record is signed");
@@ -165,8 +167,8 @@ impl Zone {
         build::build(parsed, &end)
     }
 
-    /// A zone of which nothing is known, or nothing that may still be served. Every question about it
-    /// is answered with SERVFAIL.
+    /// A zone of which nothing is known, or nothing that may still be served. Every question about
+    /// it is answered with SERVFAIL.
     ///
     /// ```
     /// use whered_dns::Zone;
@@ -197,7 +199,8 @@ impl Zone {
     /// let key = SigningKey::generate(&origin, KeyAlgorithm::Ed25519)?.key;
     /// let signing = SigningContext::new(vec![key], &KeyStates::default(), 1_764_230_400)?;
     /// let zone = Zone::sign_master_file(&origin, text, &signing, &mut |_| Err("none".into()))?;
-    /// let days = zone.first_expiry_seconds(1_764_230_400).map(|end| (end - 1_764_230_400) / 86_400);
+    /// let end = zone.first_expiry_seconds(1_764_230_400);
+    /// let days = end.map(|end| (end - 1_764_230_400) / 86_400);
     /// assert!(days.is_some_and(|days| (11..14).contains(&days)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
