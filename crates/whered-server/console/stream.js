@@ -99,8 +99,8 @@ export class Stream extends EventTarget {
   }
 
   async connect(signal) {
-    const collections = this.collections.map(encodeURIComponent).join(",");
-    const query = `sites=1&feeds=1${collections ? `&collections=${collections}` : ""}`;
+    const collections = this.collections.map((name) => `&collection=${encodeURIComponent(name)}`);
+    const query = `sites=1&feeds=1${collections.join("")}`;
     let response;
     try {
       response = await send(`v1/stream?${query}`, { signal });

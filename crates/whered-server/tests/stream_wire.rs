@@ -144,6 +144,66 @@ fn a_change_between_two_clients_is_told_to_the_second() {
     server.stop().unwrap();
 }
 
+#[test]
+fn a_collection_whose_name_has_a_comma_is_followed() {
+    let server = world::start("http_stream_comma");
+    let mut stream = Stream::open(&server, "collection=a%2Cb&collection=c&collections=d,e");
+    let resynced: Vec<Value> =
+        (0..4).map(|_| stream.next_of("resync")["collection"].clone()).collect();
+    assert_eq!(resynced, ["a,b", "c", "d", "e"]);
+    for key in ["a,b", "e"] {
+        put(&server, key.as_bytes(), "m", 8.0, 50.0);
+        assert_eq!(stream.next_of("move")["collection"], key);
+    }
+    server.stop().unwrap();
+}
+
+const FEED: &str = r#"
+[[feed]]
+name = "sightings"
+format = "ndjson"
+member = "van"
+longitude = "x"
+latitude = "y"
+into = { collection = "vans" }
+"#;
+
+#[test]
+fn the_progress_of_a_feed_and_the_moves_that_come_from_it_are_told() {
+    let folder = world::folder("http_stream_feeds");
+    let mut config = world::config(&folder, FEED);
+    config.data_dir = Some(folder.join("data"));
+    let server = Server::start(config).unwrap();
+    let mut stream = Stream::open(&server, "feeds=1&collection=vans");
+    let first = stream.next_of("feed");
+    assert_eq!(first["name"], "sightings");
+    let body = "{\"van\":\"van-1\",\"x\":8.5,\"y\":50.0}\n{\"van\":\"van-2\",\"x\":9,\"y\":51}\n";
+    let length = body.len();
+    let text = format!(
+        "POST /v1/feeds/sightings HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    );
+    let reply = world::http::send(server.http_addresses()[0], &text);
+    assert_eq!(reply.status, 202, "{}", reply.body);
+    let (mut moved, mut state) = (Vec::new(), first);
+    while moved.len() < 2 || state["records"] != json!(2) {
+        match stream.next() {
+            (event, data) if event == "move" => {
+                assert_eq!(data["collection"], "vans");
+                moved.extend(data["changes"].as_array().unwrap().clone());
+            }
+            (event, data) if event == "feed" => state = data,
+            _ => {}
+        }
+    }
+    let names: Vec<&Value> = moved.iter().map(|change| &change[0]).collect();
+    assert_eq!(names, ["van-1", "van-2"]);
+    assert!((moved[0][1].as_f64().unwrap() - 8.5).abs() < 1e-5);
+    // What the stream said is what the feed's own page says.
+    assert_eq!(get(&server, "/v1/feeds/sightings").json()["records"], json!(2));
+    server.stop().unwrap();
+}
+
 /// What somebody knows who reads a collection at each resync and applies each move.
 fn follow(server: &Server, stream: &mut Stream, until: &str) -> BTreeMap<String, (f64, f64)> {
     let mut known = BTreeMap::new();
@@ -247,9 +307,11 @@ fn there_are_as_many_streams_as_may_be_and_places_come_free() {
 fn a_stop_ends_streams_at_once_and_wrong_questions_are_refused() {
     let server = world::start("http_stream_stop");
     let many = (0..17).map(|number| format!("c{number}")).collect::<Vec<_>>().join(",");
-    for (query, field) in
-        [(format!("collections={many}"), "collections"), ("sites=x".to_owned(), "sites")]
-    {
+    for (query, field) in [
+        (format!("collections={many}"), "collections"),
+        (many.replace(',', "&collection=").replacen('c', "collection=c", 1), "collection"),
+        ("sites=x".to_owned(), "sites"),
+    ] {
         let reply = get(&server, &format!("/v1/stream?{query}"));
         assert_eq!((reply.status, &reply.json()["error"]["field"]), (400, &json!(field)));
     }

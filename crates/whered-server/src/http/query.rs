@@ -1,4 +1,4 @@
-//! The query parameters of a route: known ones only, each at most once.
+//! The query parameters of a route: known ones only, each at most once but those of lists.
 //!
 //! Not for: what a value means to the route. Every refusal is a 400 that names the parameter, what
 //! was found and what is allowed. Cost: a few short comparisons; a URI has a limit of its own.
@@ -31,6 +31,27 @@ impl Parameters {
         allowed: &[&'static str],
         configured: &[&str],
     ) -> Result<Parameters, HttpError> {
+        Parameters::read_by(uri, allowed, configured, &[])
+    }
+
+    /// Like [`read`](Parameters::read); the parameters of `lists` may be repeated.
+    ///
+    /// # Errors
+    /// As [`read`](Parameters::read).
+    pub(crate) fn read_with_lists(
+        uri: &Uri,
+        allowed: &[&'static str],
+        lists: &[&'static str],
+    ) -> Result<Parameters, HttpError> {
+        Parameters::read_by(uri, allowed, &[], lists)
+    }
+
+    fn read_by(
+        uri: &Uri,
+        allowed: &[&'static str],
+        configured: &[&str],
+        lists: &[&'static str],
+    ) -> Result<Parameters, HttpError> {
         let raw = uri.query().unwrap_or_default();
         if let Some(offset) = wrong_escape(raw) {
             let message = format!("byte {offset} of the query: a lone '%'; allowed: %41");
@@ -52,7 +73,8 @@ impl Parameters {
                 let message = format!("unknown parameter '{name}'; allowed: {list}");
                 return Err(HttpError::new(ErrorCode::UnknownParameter, Some("query"), message));
             };
-            if pairs[..index].iter().any(|(earlier, _)| earlier == name) {
+            let is_list = lists.contains(&name.as_str());
+            if !is_list && pairs[..index].iter().any(|(earlier, _)| earlier == name) {
                 let message = format!("'{name}' is given twice");
                 return Err(HttpError::new(ErrorCode::RepeatedParameter, Some(known), message));
             }
@@ -64,6 +86,12 @@ impl Parameters {
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let pair = self.pairs.iter().find(|(key, _)| key == name)?;
         Some(pair.1.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// The texts of a parameter that may be repeated, but empty ones.
+    pub(crate) fn values_of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let pairs = self.pairs.iter().filter(move |(key, value)| key == name && !value.is_empty());
+        pairs.map(|(_, value)| value.as_str())
     }
 
     /// A switch: `1`/`true` or `0`/`false`; absent is off.
@@ -139,5 +167,15 @@ mod tests {
         let right: Uri = "/?a=%41%20b".parse().expect("a URI");
         let parameters = Parameters::read(&right, &["a"]).map_err(|_| "refused").expect("right");
         assert_eq!(parameters.text("a"), Some("A b"));
+    }
+
+    #[test]
+    fn only_parameters_of_lists_may_be_repeated() {
+        let uri: Uri = "/?a=1&b=2&a=3%2C4&a=".parse().expect("a URI");
+        let read = Parameters::read_with_lists(&uri, &["a", "b"], &["a"]);
+        let parameters = read.map_err(|_| "refused").expect("right");
+        assert_eq!(parameters.values_of("a").collect::<Vec<_>>(), ["1", "3,4"]);
+        assert!(Parameters::read_with_lists(&uri, &["a", "b"], &["b"]).is_err());
+        assert!(Parameters::read(&uri, &["a", "b"]).is_err());
     }
 }

@@ -282,15 +282,18 @@ struct Topics {
 impl Topics {
     fn read(parameters: &Parameters) -> Result<Topics, HttpError> {
         let mut collections: Vec<Box<[u8]>> = Vec::new();
-        let names = parameters.text("collections").unwrap_or_default().split(',');
-        for name in names.filter(|name| !name.is_empty()) {
+        let together = parameters.text("collections").unwrap_or_default().split(',');
+        let together = together.filter(|name| !name.is_empty());
+        for name in parameters.values_of("collection").chain(together) {
             if !collections.iter().any(|known| **known == *name.as_bytes()) {
                 collections.push(name.as_bytes().into());
             }
         }
         if collections.len() > COLLECTIONS_MAX {
             let message = format!("{} collections; allowed: {COLLECTIONS_MAX}", collections.len());
-            return Err(HttpError::bad_request("collections", message));
+            let is_list = parameters.text("collections").is_some();
+            let field = if is_list { "collections" } else { "collection" };
+            return Err(HttpError::bad_request(field, message));
         }
         let (sites, feeds) = (parameters.switch("sites")?, parameters.switch("feeds")?);
         Ok(Topics { collections, sites, feeds })
@@ -327,7 +330,8 @@ impl Topics {
     operation_id = "stream_changes",
     tag = "stream",
     params(
-        ("collections" = Option<String>, Query, description = "up to 16 collections with commas between"),
+        ("collection" = Option<Vec<String>>, Query, description = "a collection; repeatable, up to 16 with those of collections"),
+        ("collections" = Option<String>, Query, description = "collections whose names have no comma, with commas between"),
         ("sites" = Option<String>, Query, description = "1 or true: also the states of sites"),
         ("feeds" = Option<String>, Query, description = "1 or true: also the states of feeds"),
     ),
@@ -337,7 +341,8 @@ pub(crate) async fn stream(
     State(state): State<Arc<HttpState>>,
     uri: Uri,
 ) -> Result<Response, HttpError> {
-    let parameters = Parameters::read(&uri, &["collections", "sites", "feeds"])?;
+    let names = ["collection", "collections", "sites", "feeds"];
+    let parameters = Parameters::read_with_lists(&uri, &names, &["collection"])?;
     let topics = Topics::read(&parameters)?;
     let streams = &state.streams;
     let permit = Arc::clone(&streams.limit).try_acquire_owned().map_err(|_| {
