@@ -25,6 +25,7 @@ use whered_engine::geo::{
 };
 use whered_engine::{Engine, Kind, Ordered, Value as Data};
 
+use super::answers;
 use super::binary_names::{self, ShownName};
 use super::body;
 use super::error::{ErrorCode, HttpError};
@@ -65,7 +66,7 @@ const TOTAL: HeaderName = HeaderName::from_static("x-whered-total");
         ("cursor" = Option<String>, Query, description = "next of the page before"),
         ("count" = Option<u64>, Query, description = "collections of a page, 1 to 1000; absent: 100"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Collections))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
@@ -125,7 +126,7 @@ fn describe(key: &[u8], value: &Data) -> Option<Value> {
     params(
         ("name" = String, Path, description = "the collection"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::CollectionDescription))
 )]
 pub(crate) async fn one(
     State(state): State<Arc<HttpState>>,
@@ -150,7 +151,7 @@ pub(crate) async fn one(
         ("name" = String, Path, description = "the collection"),
         ("member" = String, Path, description = "the member"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::MemberPosition))
 )]
 pub(crate) async fn member(
     State(state): State<Arc<HttpState>>,
@@ -189,7 +190,7 @@ pub(crate) async fn member(
         ("count" = Option<u64>, Query, description = "members of a page, 1 to 100000; absent: 1000"),
         ("cursor" = Option<String>, Query, description = "next of the page before"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::WithinAnswer))
 )]
 pub(crate) async fn within(
     State(state): State<Arc<HttpState>>,
@@ -227,7 +228,7 @@ pub(crate) async fn within(
         ("cursor" = Option<String>, Query, description = "next of the page before"),
     ),
     request_body(content = serde_json::Value, description = "a GeoJSON Polygon of one ring, or a Feature of one"),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::WithinAnswer))
 )]
 pub(crate) async fn within_polygon(
     State(state): State<Arc<HttpState>>,
@@ -331,7 +332,7 @@ fn page_of_hits(
         ("box" = String, Query, description = "west,south,east,north in degrees; west greater than east: over the date line"),
         ("zoom" = Option<u64>, Query, description = "of a web map, 0 to 30; absent: 0"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Clusters))
 )]
 pub(crate) async fn clusters(
     State(state): State<Arc<HttpState>>,

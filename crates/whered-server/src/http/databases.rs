@@ -15,6 +15,7 @@ use whered_engine::NamedDatabase;
 use whered_engine::ip::Prefix;
 use whered_engine::mmdb::{ErrorKind, MmdbError};
 
+use super::answers;
 use super::error::HttpError;
 use super::ip::{Field, database, push_record, push_text, read_fields, unreadable};
 use super::pages::{self, Page};
@@ -34,7 +35,7 @@ const ALLOWED: [&str; 4] = ["within", "cursor", "count", "fields"];
         ("cursor" = Option<String>, Query, description = "next of the page before"),
         ("count" = Option<u64>, Query, description = "items of a page, 1 to 10000; absent: all"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Databases))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
@@ -60,7 +61,7 @@ pub(crate) async fn list(
     params(
         ("name" = String, Path, description = "the database"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::DatabaseDescription))
 )]
 pub(crate) async fn one(
     State(state): State<Arc<HttpState>>,
@@ -92,7 +93,7 @@ fn description(named: &NamedDatabase) -> Value {
         ("count" = Option<u64>, Query, description = "networks of a page, 1 to 1000; absent: 100"),
         ("fields" = Option<String>, Query, description = "up to 64 field paths with commas between; absent: the whole record"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Networks))
 )]
 pub(crate) async fn networks(
     State(state): State<Arc<HttpState>>,

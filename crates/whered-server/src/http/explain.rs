@@ -20,6 +20,7 @@ use whered_engine::mmdb::ErrorKind;
 use whered_engine::rules::{Packet, names, text};
 use whered_engine::{Engine, Generation, NamedDatabase, NamedRuleset};
 
+use super::answers;
 use super::error::{ErrorCode, HttpError};
 use super::query::Parameters;
 use super::searches::{self, Deadline};
@@ -45,7 +46,7 @@ const PORT: u16 = 53;
         ("source_port" = Option<u64>, Query, description = "for rules; absent: 0"),
         ("destination_port" = Option<u64>, Query, description = "for rules; absent: 53, or 0 with another protocol"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::AddressReport))
 )]
 pub(crate) async fn explain(
     State(state): State<Arc<HttpState>>,

@@ -38,6 +38,7 @@ use whered_engine::feeds::{
 };
 use whered_engine::{Durability, Engine};
 
+use super::answers;
 use super::body::{self, BodyAccount};
 use super::error::{ErrorCode, HttpError};
 use super::listen::Connection;
@@ -157,7 +158,7 @@ pub(super) enum Access {
         ("Content-Encoding" = Option<String>, Header, description = "identity, gzip or zstd"),
     ),
     request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "the upload"),
-    responses((status = 202, description = "the upload is stored"))
+    responses((status = 202, description = "the upload is stored", body = answers::StoredUpload))
 )]
 pub(crate) async fn push(
     State(state): State<Arc<HttpState>>,
@@ -418,7 +419,7 @@ fn status_name(status: &UploadStatus) -> &'static str {
         ("feed" = String, Path, description = "the feed"),
         ("id" = String, Path, description = "the id of a 202"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::UploadState))
 )]
 pub(crate) async fn upload(
     State(state): State<Arc<HttpState>>,
@@ -486,7 +487,7 @@ fn rejection(record: &RejectedRecord) -> Value {
         ("cursor" = Option<String>, Query, description = "next of the page before"),
         ("count" = Option<u64>, Query, description = "items of a page, 1 to 10000; absent: all"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Feeds))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
@@ -510,7 +511,7 @@ pub(crate) async fn list(
     params(
         ("feed" = String, Path, description = "the feed"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::FeedState))
 )]
 pub(crate) async fn one(
     State(state): State<Arc<HttpState>>,

@@ -21,6 +21,7 @@ use whered_engine::ip::text;
 use whered_engine::mmdb::{ErrorKind, FieldPath, Lookup, MmdbError, RecordId};
 use whered_engine::{Generation, NamedDatabase};
 
+use super::answers;
 use super::body;
 use super::error::{ErrorCode, HttpError};
 use super::query::Parameters;
@@ -47,7 +48,7 @@ const ANSWER_BYTES_MAX: usize = 64 << 20;
         ("fields" = Option<String>, Query, description = "up to 64 field paths with commas between; absent: the whole record"),
         ("explain" = Option<String>, Query, description = "1 or true: the reasons instead of the answer"),
     ),
-    responses((status = 200, description = "the record, or the reasons"))
+    responses((status = 200, description = "the record, or the reasons", body = answers::IpOrReasons))
 )]
 pub(crate) async fn ip(
     State(state): State<Arc<HttpState>>,
@@ -114,7 +115,7 @@ pub(super) struct RecordsRequest {
     operation_id = "list_ip",
     tag = "addresses and databases",
     request_body(content = RecordsRequest),
-    responses((status = 200, description = "the answers"))
+    responses((status = 200, description = "the answers", body = answers::IpAnswers))
 )]
 pub(crate) async fn batch(
     State(state): State<Arc<HttpState>>,

@@ -14,6 +14,7 @@
 //! an answer, [`listen::PROGRESS`] between answers; the bodies of uploads have limits of their own
 //! (`feeds`), other bodies 2 MB.
 
+mod answers;
 mod binary_names;
 mod body;
 mod collections;

@@ -19,6 +19,7 @@ use whered_engine::geo::place::LATITUDE_LIMIT_DEGREES;
 use whered_engine::geo::{Hit, Order, Place, Search, Shape};
 use whered_engine::{Engine, Value};
 
+use super::answers;
 use super::binary_names::ShownName;
 use super::collections::{self, NUMBER};
 use super::error::{ErrorCode, HttpError};
@@ -71,7 +72,7 @@ struct ShownHit<'a> {
         ("count" = Option<u64>, Query, description = "hits, 1 to 100000; absent: all"),
         ("explain" = Option<String>, Query, description = "1 or true: the reasons instead of the answer"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::NearOrReasons))
 )]
 pub(crate) async fn near(
     State(state): State<Arc<HttpState>>,

@@ -32,6 +32,7 @@ use whered_engine::{
     WhenAllDown,
 };
 
+use super::answers;
 use super::body;
 use super::error::{ErrorCode, HttpError};
 use super::ip::{check_count, read_address};
@@ -51,7 +52,7 @@ type Name = Result<Path<String>, PathRejection>;
     path = "/v1/pools",
     operation_id = "list_pools",
     tag = "pools",
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Pools))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
@@ -73,7 +74,7 @@ pub(crate) async fn list(
     params(
         ("pool" = String, Path, description = "the pool, or a domain name that it answers at"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::PoolDescription))
 )]
 pub(crate) async fn one(
     State(state): State<Arc<HttpState>>,
@@ -142,7 +143,7 @@ fn index_of(generation: &Generation, name: &str) -> Result<usize, HttpError> {
         ("cursor" = Option<String>, Query, description = "next of the page before"),
         ("count" = Option<u64>, Query, description = "sites of a page, 1 to 10000; absent: 1000"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Sites))
 )]
 pub(crate) async fn sites(
     State(state): State<Arc<HttpState>>,
@@ -211,7 +212,7 @@ enum Asker {
         ("latitude" = Option<f64>, Query, description = "degrees, in the place of an address"),
         ("explain" = Option<String>, Query, description = "1 or true: the reasons instead of the answer"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::ChoiceOrReasons))
 )]
 pub(crate) async fn choose(
     State(state): State<Arc<HttpState>>,
@@ -312,7 +313,7 @@ pub(super) struct ChooseRequest {
         ("pool" = String, Path, description = "the pool, or a domain name that it answers at"),
     ),
     request_body(content = ChooseRequest),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Choices))
 )]
 pub(crate) async fn choose_many(
     State(state): State<Arc<HttpState>>,
@@ -361,7 +362,7 @@ pub(crate) async fn choose_many(
         ("database" = Option<String>, Query, description = "the database that has the places; absent: that of the pool"),
         ("cell_degrees" = Option<f64>, Query, description = "the side of a cell, 0.25 to 90; absent: 1"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::CatchmentAnswer))
 )]
 pub(crate) async fn catchment(
     State(state): State<Arc<HttpState>>,

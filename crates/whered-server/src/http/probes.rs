@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use super::answers;
 use super::error::HttpError;
 use super::state::{HttpState, MetricsFormat, json_response};
 use crate::disk_watch;
@@ -24,7 +25,7 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
     path = "/healthz",
     operation_id = "get_health",
     tag = "health and metrics",
-    responses((status = 200, description = "it works"), (status = 503, description = "the journal has failed; a restart is necessary"))
+    responses((status = 200, description = "it works", body = answers::Health), (status = 503, description = "the journal has failed; a restart is necessary", body = answers::Health))
 )]
 pub(crate) async fn healthz(State(state): State<Arc<HttpState>>) -> Response {
     health(state.engine.generation().number(), state.engine.journal_poisoned())
@@ -55,7 +56,7 @@ fn status_response(status: StatusCode, body: &serde_json::Value) -> Response {
     path = "/readyz",
     operation_id = "get_readiness",
     tag = "health and metrics",
-    responses((status = 200, description = "they are"), (status = 503, description = "they are not; the reason says why"))
+    responses((status = 200, description = "they are", body = answers::Health), (status = 503, description = "they are not; the reason says why", body = answers::Health))
 )]
 pub(crate) async fn readyz(State(state): State<Arc<HttpState>>) -> Response {
     let generation = state.engine.generation().number();

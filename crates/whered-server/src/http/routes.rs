@@ -195,6 +195,89 @@ mod tests {
         }
     }
 
+    /// The part of the reference that a row of the table of paths links to.
+    fn section_of<'a>(page: &'a str, path: &str) -> Option<&'a str> {
+        let row = page.lines().find(|line| line.starts_with(&format!("| [`{path}`]("))).unwrap();
+        let (_, link) = row.split_once("](#")?;
+        let anchor = &link[..link.find(')')?];
+        let slug = |title: &str| title.to_lowercase().replace(' ', "-");
+        let mut sections = page.split("\n## ").skip(1);
+        sections.find(|section| slug(section.lines().next().unwrap_or_default()) == anchor)
+    }
+
+    /// The names of the rows of all tables of parameters.
+    fn rows_of_parameters(section: &str) -> BTreeSet<&str> {
+        let mut names = BTreeSet::new();
+        let mut is_table = false;
+        for line in section.lines() {
+            is_table = line.starts_with("| parameter |") || is_table && line.starts_with('|');
+            let Some(cell) = line.split('|').nth(1).filter(|_| is_table) else { continue };
+            names.extend(cell.split('`').skip(1).step_by(2));
+        }
+        names
+    }
+
+    #[test]
+    fn parameters_of_the_reference_are_those_of_the_document() {
+        let page = include_str!("../../../../docs/reference/http.md");
+        let (_, pages) = page.split_once("\n### Pages").expect("lists have a section");
+        let (pages, _) = pages.split_once("\n### ").expect("it ends");
+        let of_pages = rows_of_parameters(pages);
+        assert_eq!(of_pages, BTreeSet::from(["count", "cursor"]));
+        // By the sections' first lines: what the document has there.
+        let mut of_sections: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        let mut seen = 0;
+        for (path, item) in paths() {
+            for (method, operation) in item.as_object().expect("an object of operations") {
+                let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+                let in_query = parameters.iter().filter(|one| one["in"] == "query");
+                for name in in_query.map(|one| one["name"].as_str().expect("a name")) {
+                    let section = section_of(page, &path).expect("a section of the page");
+                    let forms = [format!("`{name}`"), format!("`{name}=")];
+                    let is_said = forms.iter().any(|form| section.contains(form));
+                    let is_said = is_said || of_pages.contains(name);
+                    assert!(is_said, "the section of {method} {path} says nothing of `{name}`");
+                    of_sections.entry(section).or_default().insert(name.to_owned());
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 60, "{seen}");
+        for (section, known) in of_sections {
+            for name in rows_of_parameters(section) {
+                let title = section.lines().next().unwrap_or_default();
+                assert!(known.contains(name), "no path of '{title}' takes `{name}`");
+            }
+        }
+    }
+
+    #[test]
+    fn every_answer_in_json_has_a_schema() {
+        let document: Value = serde_json::from_slice(&CATALOG.document).expect("JSON");
+        // These answer with something else: pages, text, numbers, a stream, this document.
+        let others = [
+            "/",
+            "/console/{file}",
+            "/metrics",
+            "/openapi.json",
+            "/v1/stream",
+            "/v1/collections/{name}/points",
+        ];
+        for (path, item) in paths() {
+            for (method, operation) in item.as_object().expect("an object of operations") {
+                let responses = operation["responses"].as_object().expect("an object of answers");
+                for (status, response) in responses.iter().filter(|(it, _)| *it != "default") {
+                    let schema = &response["content"]["application/json"]["schema"];
+                    let is_other = others.contains(&path.as_str());
+                    assert_eq!(schema.is_object(), !is_other, "{method} {path} {status}");
+                    let name = schema["$ref"].as_str().and_then(|text| text.rsplit('/').next());
+                    let schemas = &document["components"]["schemas"];
+                    assert!(is_other || schemas[name.unwrap_or_default()].is_object(), "{path}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn every_path_and_every_code_is_in_the_reference() {
         let page = include_str!("../../../../docs/reference/http.md");

@@ -26,6 +26,7 @@ use whered_engine::rules::live::Decision;
 use whered_engine::rules::{Counters, Detail, Packet, State as Connection, names};
 use whered_engine::{Edition, Generation, NamedRuleset};
 
+use super::answers;
 use super::body;
 use super::error::{ErrorBody, ErrorCode, HttpError};
 use super::names::{OldNames, renamed};
@@ -66,7 +67,7 @@ type Name = Result<Path<String>, PathRejection>;
         ("cursor" = Option<String>, Query, description = "next of the page before"),
         ("count" = Option<u64>, Query, description = "items of a page, 1 to 10000; absent: all"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Rulesets))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
@@ -92,7 +93,7 @@ pub(crate) async fn list(
     params(
         ("name" = String, Path, description = "the ruleset"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::RulesetDescription))
 )]
 pub(crate) async fn one(
     State(state): State<Arc<HttpState>>,
@@ -123,7 +124,7 @@ pub(crate) async fn one(
         ("explain" = Option<String>, Query, description = "1 or true: each answer has its reasons"),
     ),
     request_body(content = PacketRequest),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::PacketAnswers))
 )]
 pub(crate) async fn find(
     State(state): State<Arc<HttpState>>,

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 use whered_engine::ip::{LayeredSet, PrefixMatch};
 
+use super::answers;
 use super::body;
 use super::error::HttpError;
 use super::ip::{check_count, read_address};
@@ -36,7 +37,7 @@ use super::state::{HttpState, json_response};
         ("cursor" = Option<String>, Query, description = "next of the page before"),
         ("count" = Option<u64>, Query, description = "items of a page, 1 to 10000; absent: all"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Sets))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
@@ -59,7 +60,7 @@ pub(crate) async fn list(
     params(
         ("name" = String, Path, description = "the set"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::SetDescription))
 )]
 pub(crate) async fn one(
     State(state): State<Arc<HttpState>>,
@@ -99,7 +100,7 @@ pub(crate) async fn one(
         ("explain" = Option<String>, Query,
             description = "1 or true: the reasons instead of the answer"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::SetOrReasons))
 )]
 pub(crate) async fn matches(
     State(state): State<Arc<HttpState>>,
@@ -150,7 +151,7 @@ pub(super) struct MatchRequest {
         ("name" = String, Path, description = "the set"),
     ),
     request_body(content = MatchRequest),
-    responses((status = 200, description = "the answers"))
+    responses((status = 200, description = "the answers", body = answers::SetAnswers))
 )]
 pub(crate) async fn match_many(
     State(state): State<Arc<HttpState>>,

@@ -12,6 +12,7 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use whered_engine::Kind;
 
+use super::answers;
 use super::collections::NUMBER;
 use super::error::HttpError;
 use super::query::Parameters;
@@ -37,7 +38,7 @@ pub fn set_commit(commit: &'static str) {
     path = "/v1/status",
     operation_id = "get_status",
     tag = "health and metrics",
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Status))
 )]
 pub(crate) async fn status(
     State(state): State<Arc<HttpState>>,

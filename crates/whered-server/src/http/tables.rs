@@ -24,6 +24,7 @@ use serde_json::{Map, Value, json};
 use whered_engine::Engine;
 use whered_engine::tables::{Table, TableError};
 
+use super::answers;
 use super::error::{ErrorCode, HttpError};
 use super::ip::push_text;
 use super::pages::{self, Page};
@@ -59,7 +60,7 @@ enum Lines {
         ("cursor" = Option<String>, Query, description = "next of the page before"),
         ("count" = Option<u64>, Query, description = "items of a page, 1 to 10000; absent: all"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Tables))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
@@ -99,7 +100,7 @@ fn describe(table: &Table) -> Value {
         ("cursor" = Option<String>, Query, description = "next of the page before"),
         ("count" = Option<u64>, Query, description = "rows, for json 1 to 10000; absent: 100, or all for the others"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::TableRows))
 )]
 pub(crate) async fn rows(
     State(state): State<Arc<HttpState>>,
@@ -271,7 +272,7 @@ impl HttpBody for RowsBody {
         ("table" = String, Path, description = "the table"),
         ("key" = String, Path, description = "one part for each column of the key"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::TableRow))
 )]
 pub(crate) async fn row(
     State(state): State<Arc<HttpState>>,
@@ -329,7 +330,7 @@ pub(super) fn unescaped(part: &str) -> Result<Vec<u8>, HttpError> {
         ("count" = Option<u64>, Query, description = "1 to 10000; absent: 10"),
         ("order" = Option<String>, Query, description = "desc or asc; absent: desc"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::TableRows))
 )]
 pub(crate) async fn top(
     State(state): State<Arc<HttpState>>,

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use whered_dns::{Dnssec, Name as DomainName, Zone};
 use whered_engine::{Engine, Generation, ReversedSource, ZoneSource};
 
+use super::answers;
 use super::error::HttpError;
 use super::query::Parameters;
 use super::state::{HttpState, json_response};
@@ -23,7 +24,7 @@ use super::state::{HttpState, json_response};
     path = "/v1/zones",
     operation_id = "list_zones",
     tag = "pools",
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::Zones))
 )]
 pub(crate) async fn list(
     State(state): State<Arc<HttpState>>,
@@ -45,7 +46,7 @@ pub(crate) async fn list(
     params(
         ("zone" = String, Path, description = "the zone's name"),
     ),
-    responses((status = 200, description = "the answer"))
+    responses((status = 200, description = "the answer", body = answers::ZoneDescription))
 )]
 pub(crate) async fn one(
     State(state): State<Arc<HttpState>>,

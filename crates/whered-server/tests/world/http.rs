@@ -1,11 +1,15 @@
-//! An HTTP client of a few lines: one request, one connection.
+//! An HTTP client of a few lines: one request, one connection. Answers are compared with the
+//! document of the interface (`schema.rs`).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde_json::Value;
 use whered_server::Server;
+
+use super::schema::Document;
 
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -33,7 +37,30 @@ pub(crate) fn send(server: SocketAddr, text: &str) -> Reply {
     send_bytes(server, text.as_bytes())
 }
 
+/// Sends a request and reads the answer, which is compared with its schema.
 pub(crate) fn send_bytes(server: SocketAddr, request: &[u8]) -> Reply {
+    let reply = exchange(server, request);
+    let is_json = reply.headers.contains("content-type: application/json")
+        && !["content-encoding:", "transfer-encoding:"].iter().any(|it| reply.headers.contains(it));
+    let line = String::from_utf8_lossy(request.split(|byte| *byte == b'\r').next().unwrap());
+    let mut words = line.split(' ');
+    let (method, target) = (words.next().unwrap(), words.next().unwrap_or_default());
+    let path = target.split('?').next().unwrap();
+    // A proxy's form of the target begins with the server.
+    let path = path.split_once("://").map_or(path, |(_, rest)| &rest[rest.find('/').unwrap()..]);
+    let is_compared = matches!(reply.status, 200 | 202) && method != "HEAD";
+    if is_json && is_compared && path != "/openapi.json" {
+        let text = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        let document = DOCUMENT.get_or_init(|| exchange(server, text.as_bytes()).json());
+        Document(document).compare(method, path, reply.status, &reply.json());
+    }
+    reply
+}
+
+/// The same for all servers: they are of one program.
+static DOCUMENT: OnceLock<Value> = OnceLock::new();
+
+fn exchange(server: SocketAddr, request: &[u8]) -> Reply {
     let mut stream = TcpStream::connect(server).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     // A server that has refused may close before it has read everything.

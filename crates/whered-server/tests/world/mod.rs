@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 pub(crate) mod http;
+pub(crate) mod schema;
 
 use std::fs;
 use std::path::{Path, PathBuf};
