@@ -2,9 +2,10 @@
 
 import re
 import time
+import urllib.parse
 
 import pytest
-from fixtures import backend, chromium, pages, stand_in, wait_until  # noqa: F401
+from fixtures import Demo, backend, chromium, pages, stand_in, wait_until  # noqa: F401
 
 ADDRESS = "192.0.2.1"
 # What the bars of the console are measured against; printed, never asserted.
@@ -160,6 +161,66 @@ def test_a_drawn_shape_lists_its_members_and_the_time(backend, pages, shape, pla
     # Escape takes the shape away.
     page.keyboard.press("Escape")
     assert page.evaluate("whered.map.layers.marks[0].shape") is None
+
+
+@pytest.fixture(scope="module")
+def ships(tmp_path_factory):
+    """The program with a collection on both sides of the date line."""
+    demo = Demo(tmp_path_factory.mktemp("ships"))
+    places = {"west": (175, 0), "east": (-175, 1), "far": (100, 0), "here": (0, 0), "north": (178, 40)}
+    for member, (longitude, latitude) in places.items():
+        demo.redis.execute_command("GEOADD", "ships,pacific", longitude, latitude, member)
+    yield demo
+    demo.close()
+
+
+@pytest.mark.parametrize(
+    "shape, corners",
+    [
+        ("circle", [(179, 0), (-169, 0)]),
+        ("box", [(165, 12), (-165, -12)]),
+        ("box", [(-165, -12), (165, 12)]),
+        ("polygon", [(165, -12), (-165, -12), (-165, 12), (165, 12), (165, -12)]),
+        ("polygon", [(-165, 12), (165, 12), (165, -12), (-165, -12), (-165, 12)]),
+    ],
+)
+def test_a_shape_over_the_date_line_has_the_members_on_both_sides(ships, pages, shape, corners):
+    page = pages.open(f"{ships.url}/#points/ships%2Cpacific")
+    open_view(page, "points")
+    page.wait_for_selector("#view-points[data-kind]")
+    asked = []
+    page.on("request", lambda one: asked.append(one) if "/within" in one.url else None)
+    page.click(f"#draw-{shape}")
+    box = page.locator("#map").bounding_box()
+    for longitude, latitude in corners:
+        place = f"whered.map.toPixels({longitude}, {latitude})"
+        x, y = page.evaluate(place)
+        page.mouse.click(box["x"] + x, box["y"] + y)
+        page.wait_for_timeout(350)
+    assert found_members(page) == 2
+    names = page.locator("#within .hits li button").all_inner_texts()
+    assert sorted(names) == ["east", "west"]
+    asked = [one for one in asked if "%2C" in one.url]
+    if shape == "box":
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(asked[-1].url).query)
+        west, south, east, north = map(float, query["box"][0].split(","))
+        assert 160 < west < 170 and -170 < east < -160 and south < 0 < north
+    if shape == "polygon":
+        rings = [one.post_data_json["coordinates"][0] for one in asked[-2:]]
+        sides = sorted((min(x for x, _ in ring), max(x for x, _ in ring)) for ring in rings)
+        assert sides[0][0] == -180 and sides[0][1] < -160 and sides[1][0] > 160 and sides[1][1] == 180
+        assert all(ring[0] == ring[-1] for ring in rings)
+
+
+def test_a_collection_whose_name_has_a_comma_moves_by_itself(ships, pages):
+    page = pages.open(f"{ships.url}/#points/ships%2Cpacific")
+    open_view(page, "points")
+    page.wait_for_selector("#view-points[data-kind=named]")
+    ships.redis.execute_command("GEOADD", "ships,pacific", 20, 20, "new")
+    has_new = "[...whered.map.layers.points[0].named.values()].some((one) => one.member === 'new')"
+    wait_until(page, has_new)
+    ships.redis.execute_command("ZREM", "ships,pacific", "new")
+    wait_until(page, f"!({has_new})")
 
 
 def test_a_click_lists_the_nearest_members(backend, pages):

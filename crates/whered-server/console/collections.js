@@ -242,7 +242,26 @@ export class CollectionsView {
     }
   }
 
-  async readHits(signal, drawn, cursor) {
+  /** A page of the members inside; `cursors` are those of the page before, one for each part. */
+  async readHits(signal, drawn, cursors) {
+    const parts = drawn.polygons ?? [undefined];
+    const pages = await Promise.all(
+      parts.map((polygon, index) => {
+        const cursor = cursors?.[index];
+        return cursors && !cursor ? null : this.readPart(signal, drawn, polygon, cursor);
+      }),
+    );
+    const sum = (key) => pages.reduce((all, page) => all + (page?.[key] ?? 0), 0);
+    const next = pages.map((page) => page?.next);
+    return {
+      total: sum("total"),
+      took_microseconds: sum("took_microseconds"),
+      hits: pages.flatMap((page) => page?.hits ?? []),
+      next: next.some(Boolean) ? next : null,
+    };
+  }
+
+  readPart(signal, drawn, polygon, cursor) {
     const query = { count: HITS_PAGE, cursor };
     if (drawn.kind === "circle") {
       [query.longitude, query.latitude] = drawn.center;
@@ -250,7 +269,7 @@ export class CollectionsView {
     } else if (drawn.kind === "box") {
       query.box = drawn.box.join();
     }
-    return read(`${this.path()}/within`, { query, body: drawn.polygon, signal });
+    return read(`${this.path()}/within`, { query, body: polygon, signal });
   }
 
   showHits(drawn, answer, hits) {
@@ -259,7 +278,7 @@ export class CollectionsView {
     const titles = {
       circle: () => `Circle of ${meters(drawn.radius)} around ${place(...drawn.center)}`,
       box: () => `Box ${drawn.box.map((side) => digits(side)).join(", ")}`,
-      polygon: () => `Polygon of ${drawn.polygon.coordinates[0].length - 1} corners`,
+      polygon: () => `Polygon of ${drawn.corners} corners`,
     };
     const more = async () => {
       try {
@@ -285,7 +304,7 @@ export class CollectionsView {
         element("span", { class: "muted" }, place(longitude, latitude, 4)),
       ),
     );
-    const hasMore = answer.next !== null && answer.next !== undefined;
+    const hasMore = Boolean(answer.next);
     fill(
       this.answer,
       element(

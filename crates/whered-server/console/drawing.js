@@ -5,6 +5,8 @@
 //   polygon   corners; a double click, the first corner again, or `finish` ends it
 //
 // Gives `{kind, shape, ...}`: `shape` is GeoJSON to draw, the rest is what the server is asked.
+// Between two corners a shape goes the shorter way round the globe: over the date line where they
+// are more than 180 degrees apart.
 
 import { geoCircle, geoDistance } from "./vendor.js";
 
@@ -87,8 +89,57 @@ function shapeOf(kind, vertices) {
   if (kind === "circle") return circleOf(vertices[0], last);
   if (kind === "box") return boxOf(vertices[0], last);
   if (vertices.length < 3) return { kind, shape: { type: "LineString", coordinates: vertices } };
-  const ring = [...vertices, vertices[0]];
-  return { kind, shape: outline(ring), polygon: { type: "Polygon", coordinates: [ring] } };
+  return polygonOf(vertices);
+}
+
+export function polygonOf(vertices) {
+  const ring = unrolled(vertices);
+  const polygons = cut(ring).map((part) => ({
+    type: "Polygon",
+    coordinates: [[...part, part[0]]],
+  }));
+  return { kind: "polygon", shape: outline([...ring, ring[0]]), corners: vertices.length, polygons };
+}
+
+/**
+ * The vertices with longitudes that go on beyond 180 degrees where an edge goes over the date line;
+ * as they are where the ring goes round a pole, which no flat polygon does.
+ */
+function unrolled(vertices) {
+  const [first, ...others] = vertices;
+  const ring = [first];
+  for (const [x, y] of others) ring.push([near(x, ring.at(-1)[0]), y]);
+  const sides = ring.map(([x]) => x);
+  const isOpen = near(first[0], sides.at(-1)) !== first[0];
+  const width = Math.max(...sides) - Math.min(...sides);
+  return isOpen || width > 360 ? vertices : ring;
+}
+
+/** The longitude of the same place that is nearest to another longitude. */
+function near(x, other) {
+  if (x - other > 180) return x - 360;
+  return other - x > 180 ? x + 360 : x;
+}
+
+/** The parts of a ring on both sides of the date line, each within the map. */
+function cut(ring) {
+  const sides = ring.map(([x]) => x);
+  if (Math.min(...sides) < -180) return cut(ring.map(([x, y]) => [x + 360, y]));
+  if (Math.max(...sides) <= 180) return [ring];
+  const west = clipped(ring, (x) => x <= 180);
+  const east = clipped(ring, (x) => x >= 180).map(([x, y]) => [x - 360, y]);
+  return [west, east].filter((part) => part.length > 2);
+}
+
+/** What of a ring is on one side of 180 degrees. */
+function clipped(ring, isInside) {
+  const part = [];
+  for (const [index, [x, y]] of ring.entries()) {
+    const [x0, y0] = ring.at(index - 1);
+    if (isInside(x) !== isInside(x0)) part.push([180, y0 + ((y - y0) * (180 - x0)) / (x - x0)]);
+    if (isInside(x)) part.push([x, y]);
+  }
+  return part;
 }
 
 export function circleOf(center, rim) {
@@ -101,8 +152,10 @@ export function circleOf(center, rim) {
 }
 
 export function boxOf([x1, y1], [x2, y2]) {
-  const box = [Math.min(x1, x2), Math.min(y1, y2), Math.max(x1, x2), Math.max(y1, y2)];
-  const [west, south, east, north] = box;
+  const [left, right] = [Math.min(x1, x2), Math.max(x1, x2)];
+  const [south, north] = [Math.min(y1, y2), Math.max(y1, y2)];
+  const isOverLine = right - left > 180;
+  const [west, east] = isOverLine ? [right, left + 360] : [left, right];
   const corners = [
     [west, south],
     [west, north],
@@ -110,6 +163,7 @@ export function boxOf([x1, y1], [x2, y2]) {
     [east, south],
     [west, south],
   ];
+  const box = [west, south, isOverLine ? left : east, north];
   return { kind: "box", shape: outline(corners), box };
 }
 
