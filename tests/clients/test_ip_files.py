@@ -222,7 +222,7 @@ def test_packed_files_are_unpacked_or_refused_with_the_way(families, tmp_path):
     rows = tmp_path / "rows.ndjson.gz"
     rows.write_bytes(gzip.compress(b'{"network":"192.0.2.0/24","record":{"n":1}}\n'))
     assert whered("db", "build", rows, "-o", tmp_path / "rows.mmdb").returncode == 0
-    assert whered("db", "dump", tmp_path / "rows.mmdb").stdout == '{"network":"192.0.2.0/24","record":{"n":1}}\n'
+    assert whered("db", "dump", tmp_path / "rows.mmdb").stdout == '{"network":"192.0.2.0/24","prefix":"192.0.2.0/24","record":{"n":1}}\n'
 
 
 def test_rows_that_stand_for_ipv4_networks_are_found_or_refused_with_their_line(tmp_path):

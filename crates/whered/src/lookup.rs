@@ -31,9 +31,16 @@ pub(crate) fn run(arguments: &LookupArguments) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
+/// A file and the name of its database: that of the file, without its ending.
+struct OpenedFile {
+    path: PathBuf,
+    name: String,
+    database: Database,
+}
+
 /// The files of one database.
 struct Files {
-    opened: Vec<(PathBuf, Database)>,
+    opened: Vec<OpenedFile>,
     /// Which of them answers for IPv4 and IPv6 addresses.
     of_family: [usize; 2],
 }
@@ -42,13 +49,15 @@ impl Files {
     fn open(arguments: &LookupArguments) -> Result<Files, Failure> {
         let open = |path: &PathBuf| {
             let database = open_database_file(path, arguments.mode.into());
-            Ok((path.clone(), database.map_err(Failure::new)?))
+            let database = database.map_err(Failure::new)?;
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            Ok(OpenedFile { path: path.clone(), name, database })
         };
         let opened = arguments.db.iter().map(open).collect::<Result<Vec<_>, Failure>>()?;
         if let [_] = &opened[..] {
             return Ok(Files { opened, of_family: [0, 0] });
         }
-        let covers = |(path, database): &(PathBuf, Database)| {
+        let covers = |OpenedFile { path, database, .. }: &OpenedFile| {
             let covers =
                 |is_ipv4| database.covers(is_ipv4).map_err(|error| Failure::file(path, error));
             Ok([covers(true)?, covers(false)?])
@@ -66,7 +75,7 @@ impl Files {
     }
 
     /// The file that answers for an address.
-    fn of(&self, address: IpAddr) -> Option<&(PathBuf, Database)> {
+    fn of(&self, address: IpAddr) -> Option<&OpenedFile> {
         let [four, six] = self.of_family;
         self.opened.get(if address.is_ipv4() { four } else { six })
     }
@@ -83,7 +92,8 @@ impl<W: Write> Printer<'_, W> {
     /// Looks one address up and prints its line. A record that cannot be read is told and does
     /// not end the list.
     fn answer(&mut self, address: IpAddr) -> Result<Answer, Failure> {
-        let Some((path, database)) = self.files.of(address) else { return Ok(Answer::NotFound) };
+        let Some(file) = self.files.of(address) else { return Ok(Answer::NotFound) };
+        let OpenedFile { path, name, database } = file;
         let found = match database.answer(address) {
             Ok(found) => found,
             Err(error) => {
@@ -93,7 +103,7 @@ impl<W: Write> Printer<'_, W> {
         };
         let values = self.values(database, &found)?;
         match self.format {
-            OutputFormat::Json => self.json(address, &found, &values)?,
+            OutputFormat::Json => self.json(address, name, &found, &values)?,
             OutputFormat::Text => self.text(address, &values)?,
             OutputFormat::Csv => self.csv(address, &values)?,
         }
@@ -118,11 +128,13 @@ impl<W: Write> Printer<'_, W> {
     fn json(
         &mut self,
         address: IpAddr,
+        database: &str,
         found: &Lookup,
         values: &[Option<Value>],
     ) -> Result<(), Failure> {
-        let mut line =
-            format!(r#"{{"address":"{address}","prefix":"{}""#, found.prefix).into_bytes();
+        let mut line = format!(r#"{{"address":"{address}","database":"#).into_bytes();
+        Value::String(database.to_owned()).write_json(&mut line);
+        line.extend_from_slice(format!(r#","prefix":"{}""#, found.prefix).as_bytes());
         let mut member = |name: &str, value: &Option<Value>| {
             line.push(b',');
             Value::String(name.to_owned()).write_json(&mut line);

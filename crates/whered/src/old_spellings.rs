@@ -1,6 +1,7 @@
 //! Spellings of options of the version before, which go on working for one version, with a remark.
 //!
-//! For: the whole program; every old spelling is in one of the two lists here, and a test runs each.
+//! For: the whole program; every old spelling of an option is in one of the two lists here, and a
+//! test runs each.
 //! Not for: help, manual pages and completions, which know the new spellings alone.
 //!
 //! ```text
@@ -91,6 +92,14 @@ pub(crate) fn renamed(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsSt
 
 fn remark(old: &str, new: &str) {
     complain(&format!("remark: {old} is now {new}; the next version refuses the old spelling"));
+}
+
+/// A remark on the member of JSON that has another name now, beside which the old one stays.
+pub(crate) fn remark_on_network(command: &str) {
+    complain(&format!(
+        "remark: 'network' in the JSON of `whered {command}` is now 'prefix'; the next version \
+         writes 'prefix' alone"
+    ));
 }
 
 /// Replaces old options; gives each once with its new name.

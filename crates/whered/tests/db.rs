@@ -65,9 +65,9 @@ fn several_files_of_different_shapes_become_one_database() {
     assert!(out.starts_with("out.mmdb: 3 networks, "), "{out}");
     assert_eq!(
         folder.out(&["dump", "out.mmdb"]),
-        "{\"network\":\"192.0.2.0/24\",\"record\":{\"asn\":64500}}\n\
-         {\"network\":\"198.51.100.0/24\",\"record\":{\"asn\":1}}\n\
-         {\"network\":\"2001:db8::/32\",\"record\":{\"ASN\":64501}}\n"
+        "{\"network\":\"192.0.2.0/24\",\"prefix\":\"192.0.2.0/24\",\"record\":{\"asn\":64500}}\n\
+         {\"network\":\"198.51.100.0/24\",\"prefix\":\"198.51.100.0/24\",\"record\":{\"asn\":1}}\n\
+         {\"network\":\"2001:db8::/32\",\"prefix\":\"2001:db8::/32\",\"record\":{\"ASN\":64501}}\n"
     );
 }
 
@@ -85,7 +85,10 @@ fn locations_may_come_behind_the_blocks_that_need_them() {
     );
     folder.out(&["build", "blocks.csv", "locations.csv", "-o", "out.mmdb"]);
     let dump = folder.out(&["dump", "out.mmdb", "--field", "country.iso_code"]);
-    assert_eq!(dump, "{\"network\":\"192.0.2.0/24\",\"country.iso_code\":\"DE\"}\n");
+    assert_eq!(
+        dump,
+        "{\"network\":\"192.0.2.0/24\",\"prefix\":\"192.0.2.0/24\",\"country.iso_code\":\"DE\"}\n"
+    );
 }
 
 #[test]
@@ -117,7 +120,7 @@ fn the_last_row_wins_over_longer_prefixes_where_that_is_chosen() {
     let folder = Folder::new("overlaps", &[("rows.csv", rows)]);
     folder.out(&["build", "rows.csv", "-o", "out.mmdb", "--overlaps", "last"]);
     let dump = folder.out(&["dump", "out.mmdb", "--field", "a"]);
-    assert_eq!(dump, "{\"network\":\"192.0.2.0/24\",\"a\":\"y\"}\n");
+    assert_eq!(dump, "{\"network\":\"192.0.2.0/24\",\"prefix\":\"192.0.2.0/24\",\"a\":\"y\"}\n");
 }
 
 #[test]
@@ -232,9 +235,9 @@ fn edits_reach_single_networks_all_fields_and_metadata() {
     ]);
     assert_eq!(
         folder.out(&["dump", "b.mmdb"]),
-        "{\"network\":\"192.0.2.64/26\",\"record\":{\"f\":2}}\n\
-         {\"network\":\"192.0.2.128/25\",\"record\":{\"d\":{\"e\":4},\"f\":2}}\n\
-         {\"network\":\"2001:db8::/32\",\"record\":{\"f\":\"x\"}}\n"
+        "{\"network\":\"192.0.2.64/26\",\"prefix\":\"192.0.2.64/26\",\"record\":{\"f\":2}}\n\
+         {\"network\":\"192.0.2.128/25\",\"prefix\":\"192.0.2.128/25\",\"record\":{\"d\":{\"e\":4},\"f\":2}}\n\
+         {\"network\":\"2001:db8::/32\",\"prefix\":\"2001:db8::/32\",\"record\":{\"f\":\"x\"}}\n"
     );
     let info = folder.out(&["info", "b.mmdb"]);
     assert!(
@@ -394,13 +397,13 @@ fn rows_in_other_encodings_and_in_json_arrays_are_read() {
         &["build", "--encoding", "iso-8859-1", "latin1.csv", "-o", "a.mmdb"],
     ] {
         folder.out(arguments);
-        let row = "{\"network\":\"192.0.2.0/24\",\"record\":{\"name\":\"é\"}}\n";
+        let row = "{\"network\":\"192.0.2.0/24\",\"prefix\":\"192.0.2.0/24\",\"record\":{\"name\":\"é\"}}\n";
         assert_eq!(folder.out(&["dump", "a.mmdb"]), row);
     }
     let fault = folder.fault(&["build", "array.json", "-o", "a.mmdb"]);
     assert!(fault.contains("line 4, column 2: "), "{fault}");
     folder.out(&["build", "--skip-bad", "array.json", "-o", "a.mmdb"]);
-    let row = "{\"network\":\"192.0.2.0/24\",\"record\":{\"name\":\"é}]\"}}\n";
+    let row = "{\"network\":\"192.0.2.0/24\",\"prefix\":\"192.0.2.0/24\",\"record\":{\"name\":\"é}]\"}}\n";
     assert_eq!(folder.out(&["dump", "a.mmdb"]), row);
 }
 
@@ -456,7 +459,8 @@ fn a_dump_builds_the_same_networks_whatever_its_aliases_are() {
     // Without types, a database of one record for all of IPv4 is built again as well.
     fs::write(folder.0.join("rows.ndjson"), all).unwrap();
     folder.out(&["build", "rows.ndjson", "-o", "a.mmdb"]);
-    assert_eq!(folder.out(&["dump", "a.mmdb"]), all);
+    let both = all.replacen("\"0.0.0.0/0\"", "\"0.0.0.0/0\",\"prefix\":\"0.0.0.0/0\"", 1);
+    assert_eq!(folder.out(&["dump", "a.mmdb"]), both);
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub(super) enum Scalar<'a> {
 }
 
 /// A place in a text.
+#[derive(Clone)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,

@@ -205,6 +205,9 @@ impl Row {
                 parts.push((column, read_part(reader)?));
                 return Ok(());
             }
+            if name == "prefix" && network.is_some_and(|(span, _)| is_said_again(reader, span)) {
+                return Ok(());
+            }
             let is_whole = matches!(&*name, "record" | "typed_record");
             if whole.is_some() || is_whole && has_fields {
                 let found = format!("the member \"{}\" beside others", shown(&name));
@@ -245,6 +248,20 @@ fn read_network(reader: &mut Reader<'_>, kind: NetworkName) -> Result<Span, Faul
         NetworkName::Address => kind.parse(&text).map(Span::from),
     };
     span.map_err(|allowed| Fault::new(at, format!("\"{}\"", shown(&text)), allowed))
+}
+
+/// Passes over a value that is the network of the row, as `db dump` writes it under both names. Any
+/// other value is a field.
+fn is_said_again(reader: &mut Reader<'_>, network: Span) -> bool {
+    let mut ahead = reader.clone();
+    let is_same = match ahead.scalar() {
+        Ok(Scalar::String(text)) => Span::parse(&text).is_ok_and(|span| span == network),
+        _ => false,
+    };
+    if is_same {
+        *reader = ahead;
+    }
+    is_same
 }
 
 /// Reads a part of a network: a text or a number.

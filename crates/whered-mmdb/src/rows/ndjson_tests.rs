@@ -45,6 +45,24 @@ fn the_three_forms_of_a_row_say_the_same() {
 }
 
 #[test]
+fn a_prefix_beside_its_network_is_said_again_and_any_other_prefix_is_a_field() {
+    let (_, database) = build(
+        "{\"network\":\"192.0.2.0/24\",\"prefix\":\"192.0.2.0/24\",\"record\":{\"a\":1}}\n\
+         {\"network\":\"192.0.3.0/24\",\"prefix\":\"192.0.3.0/24\",\"a\":2}\n\
+         {\"network\":\"192.0.4.0/24\",\"prefix\":\"+49\",\"a\":3}\n\
+         {\"network\":\"192.0.5.0/24\",\"prefix\":\"192.0.9.0/24\",\"a\":4}\n",
+    )
+    .unwrap();
+    assert_eq!(json(&record(&database, "192.0.2.1")), r#"{"a":1}"#);
+    assert_eq!(json(&record(&database, "192.0.3.1")), r#"{"a":2}"#);
+    assert_eq!(json(&record(&database, "192.0.4.1")), r#"{"prefix":"+49","a":3}"#);
+    assert_eq!(json(&record(&database, "192.0.5.1")), r#"{"prefix":"192.0.9.0/24","a":4}"#);
+    // The next version writes the prefix alone.
+    let (_, database) = build("{\"prefix\":\"192.0.2.0/24\",\"record\":{\"a\":1}}\n").unwrap();
+    assert_eq!(json(&record(&database, "192.0.2.1")), r#"{"a":1}"#);
+}
+
+#[test]
 fn addresses_nulls_and_records_that_are_no_maps_are_taken() {
     let (_, database) = build(
         "{\"address\":\"192.0.2.1\",\"a\":null,\"b\":[null,1],\"c:uint16\":null}\n\

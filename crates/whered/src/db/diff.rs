@@ -4,10 +4,11 @@
 //! constant: a difference is printed as soon as it is met.
 //!
 //! ```text
-//! text  + 192.0.2.0/24 {...}      json  {"network":"192.0.2.0/24","change":"added","new":{...}}
-//!       - 192.0.3.0/24 {...}            {"network":"192.0.3.0/24","change":"removed","old":{...}}
+//! text  + 192.0.2.0/24 {...}      json  {"prefix":"192.0.2.0/24",...,"change":"added","new":{...}}
+//!       - 192.0.3.0/24 {...}            {"prefix":"192.0.3.0/24",...,"change":"removed","old":{...}}
 //!       ~ 192.0.4.0/24 a.b: 1 -> 2      {...,"change":"changed","fields":{"a.b":{"old":1,"new":2}}}
 //! ```
+//! The prefix is there as `network`, too, its name in the version before.
 
 use std::io::{self, BufWriter, Write};
 
@@ -15,6 +16,7 @@ use whered_engine::read_database_file;
 use whered_mmdb::{Database, Difference, FieldChange, RecordId, Value};
 
 use crate::cli::{DiffArguments, DiffFormat};
+use crate::old_spellings;
 use crate::outcome::{Failure, Outcome};
 
 /// `whered db diff OLD NEW`. The outcome is "not found" if there is a difference.
@@ -23,6 +25,9 @@ pub(crate) fn diff(arguments: &DiffArguments) -> Result<Outcome, Failure> {
     let new = read_database_file(&arguments.new).map_err(Failure::new)?;
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     let mut printer = Printer { arguments, old: &old, new: &new, line: Vec::new() };
+    if arguments.format() == DiffFormat::Json && !arguments.summary {
+        old_spellings::remark_on_network("db diff");
+    }
     let [mut added, mut removed, mut changed] = [0_u64; 3];
     for found in old.differences(&new) {
         let found = found.map_err(|error| {
@@ -60,7 +65,9 @@ impl Printer<'_> {
         self.line.clear();
         let is_json = self.arguments.format() == DiffFormat::Json;
         if is_json {
-            write!(self.line, "{{\"network\":\"{}\",\"change\":", found.prefix)?;
+            let prefix = found.prefix;
+            let both = format!("\"prefix\":\"{prefix}\",\"network\":\"{prefix}\"");
+            write!(self.line, "{{{both},\"change\":")?;
         }
         let prefix = found.prefix;
         match (found.old, found.new) {

@@ -11,11 +11,13 @@
 //! ```
 //!
 //! ```text
-//! ndjson                  {"network":"192.0.2.0/24","record":{...}}
-//! ndjson --types          {"network":"192.0.2.0/24","typed_record":{...}}
-//! ndjson --field [--types] {"network":"192.0.2.0/24","asn":64500}         "asn:uint32":64500
+//! ndjson                  {"network":"192.0.2.0/24","prefix":"192.0.2.0/24","record":{...}}
+//! ndjson --types          {..., "typed_record":{...}}
+//! ndjson --field [--types] {..., "asn":64500}                           "asn:uint32":64500
 //! csv --field [--types]   network,asn                                   network,asn:uint32
 //! ```
+//!
+//! `network` is the name of the version before; JSON has it beside `prefix` for one version.
 
 use std::io::{self, BufWriter, Write};
 use std::num::NonZero;
@@ -31,6 +33,7 @@ use whered_mmdb::{Database, FieldPath, MmdbError, RecordId, Value};
 
 use crate::cli::{DumpArguments, RowsFormat};
 use crate::lookup::{bare, csv_cell};
+use crate::old_spellings;
 use crate::outcome::{Failure, Outcome};
 
 /// `whered db dump FILE`.
@@ -62,6 +65,8 @@ pub(crate) fn dump(arguments: &DumpArguments) -> Result<Outcome, Failure> {
     }
     if is_csv {
         dump.header(&mut out)?;
+    } else {
+        old_spellings::remark_on_network("db dump");
     }
     let threads = arguments.threads.map_or_else(thread::available_parallelism, |threads| {
         NonZero::new(threads).ok_or_else(|| io::ErrorKind::InvalidInput.into())
@@ -156,7 +161,7 @@ impl Dump<'_> {
             let start = out.len();
             match is_csv {
                 true => write!(out, "{prefix}")?,
-                false => write!(out, "{{\"network\":\"{prefix}\"")?,
+                false => write!(out, "{{\"network\":\"{prefix}\",\"prefix\":\"{prefix}\"")?,
             }
             // Neighbours often have the same record.
             let made = out.len();
