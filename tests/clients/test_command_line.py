@@ -63,6 +63,44 @@ def test_status_tells_of_a_server_and_ends_with_1_where_none_answers(tmp_path):
     assert done.returncode == 1 and done.stdout == "" and len(done.stderr.splitlines()) == 1, done
 
 
+POOL = """[dns]
+listen = ["127.0.0.1:0"]
+[[zone]]
+name = "example.com"
+path = "example.com.zone"
+[[pool]]
+name = "www/eu"
+owners = ["www.example.com"]
+[[pool.site]]
+name = "fra"
+at = { longitude = 8.68, latitude = 50.11 }
+addresses = ["203.0.113.1"]
+"""
+
+
+def test_steering_is_explained_by_resp_and_http_alike(tmp_path):
+    (tmp_path / "example.com.zone").write_text("$TTL 60\n@ SOA ns1 host 1 2 3 4 60\n@ NS ns1\nns1 A 192.0.2.1\n")
+    with Served(tmp_path, rest=POOL) as served:
+        answers = []
+        for url in (served.url, f"http://{served.addresses['http']}"):
+            done = run("steer", "explain", "www/eu", "--client", "192.0.2.1", "--server", url, "--json")
+            assert done.returncode == 0 and done.stderr == "", done
+            answers.append(json.loads(done.stdout))
+        assert answers[0] == answers[1] and answers[0]["choice"] == "fra"
+        done = run("steer", "explain", "none", "--client", "192.0.2.1", "--server", url)
+        assert done.returncode == 2 and "no such pool 'none'" in done.stderr, done
+
+
+@pytest.mark.parametrize("url", ["redis://127.0.0.1:6380", "rediss://me:secret@edge", "unix:///run/resp.sock"])
+def test_feeds_say_that_they_are_reached_by_http_alone(tmp_path, url):
+    (tmp_path / "a").write_text("{}\n")
+    for words in (["feeds"], ["ingest", "sightings", tmp_path / "a"]):
+        done = run(*words, "--server", url)
+        assert done.returncode == 2 and done.stdout == "", done
+        (line,) = done.stderr.splitlines()
+        assert "reached by HTTP alone; allowed: --server http://HOST[:PORT]" in line and "secret" not in line
+
+
 @pytest.mark.parametrize("way", ["server", "data_dir"])
 def test_reload_says_what_serves_now_or_why_it_was_refused(tmp_path, way):
     with Served(tmp_path) as served:

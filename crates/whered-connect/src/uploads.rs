@@ -139,7 +139,7 @@ impl Uploads {
             request = request.header("Content-Encoding", upload.encoding);
         }
         if let Some(name) = upload.file_name {
-            let disposition = format!("attachment; filename*=UTF-8''{}", escaped(name));
+            let disposition = format!("attachment; filename*=UTF-8''{}", percent_encoded(name));
             request = request.header("Content-Disposition", disposition);
         }
         for (name, text) in upload.headers {
@@ -209,8 +209,8 @@ impl Uploads {
     }
 }
 
-/// A text in a header's parameter (RFC 8187).
-fn escaped(text: &str) -> String {
+/// A text in a header's parameter (RFC 8187), or in one segment of a path.
+pub fn percent_encoded(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._".contains(&byte) {

@@ -6,11 +6,11 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use whered_engine::ip::HostBitsFinder;
 use whered_engine::{
     Engine, MapSource, NamedDatabase, PolicyStep, ReversedSource, TxtField, ZoneSource,
@@ -22,13 +22,48 @@ use crate::cli::CheckArguments;
 use crate::enrich::fields::has_field;
 use crate::links::Links;
 use crate::logging;
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{Failure, Outcome, say};
 use crate::serve::read_config;
 
 /// Checks the file and prints what it would serve.
 pub(crate) fn run(arguments: &CheckArguments) -> Result<Outcome, Failure> {
-    let file = arguments.file.as_path();
     logging::check()?;
+    let found = match find(arguments) {
+        Ok(found) => found,
+        Err(Failure::Message(error)) if arguments.json => {
+            let file = arguments.file.display().to_string();
+            let object = json!({ "file": file, "ok": false, "error": error, "remarks": [] });
+            say(true, &object, "")?;
+            return Err(Failure::Message(error));
+        }
+        Err(other) => return Err(other),
+    };
+    let file = arguments.file.display();
+    let [databases, zones, pools] = found.counts;
+    let counts = format!("{databases} databases, {zones} zones, {pools} pools");
+    let mut lines = found.remarks.clone();
+    lines.push(format!("{file}: ok ({counts})"));
+    let object = json!({
+        "file": file.to_string(),
+        "ok": true,
+        "databases": databases,
+        "zones": zones,
+        "pools": pools,
+        "remarks": found.remarks.iter().map(|line| remark_json(line)).collect::<Vec<_>>(),
+    });
+    say(arguments.json, &object, &lines.join("\n"))?;
+    Ok(Outcome::Found)
+}
+
+/// What a sound configuration has.
+struct CheckReport {
+    remarks: Vec<String>,
+    /// Databases, zones and pools.
+    counts: [usize; 3],
+}
+
+fn find(arguments: &CheckArguments) -> Result<CheckReport, Failure> {
+    let file = arguments.file.as_path();
     let config = read_config(file)?;
     Links::check(&config)?;
     let server = serving_process(file);
@@ -38,19 +73,21 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<Outcome, Failure> {
         (false, None) => Occasion::Start,
     };
     let engine = Server::check(&config, occasion).map_err(Failure::new)?;
-    let mut out = io::stdout().lock();
-    for line in remarks(&config, &engine)? {
-        writeln!(out, "{line}")?;
-    }
+    let mut remarks = remarks(&config, &engine)?;
     if let (Occasion::Reload, Some(pid)) = (occasion, server) {
         let what = "serves this file: its addresses and data directory were not tried";
-        writeln!(out, "{}: remark: process {pid} {what}", file.display())?;
+        remarks.push(format!("{}: remark: process {pid} {what}", file.display()));
     }
-    let (databases, zones) = (config.databases.len(), config.zones.len());
-    let pools = config.pools.len();
-    let counts = format!("{databases} databases, {zones} zones, {pools} pools");
-    writeln!(out, "{}: ok ({counts})", file.display())?;
-    Ok(Outcome::Found)
+    let counts = [config.databases.len(), config.zones.len(), config.pools.len()];
+    Ok(CheckReport { remarks, counts })
+}
+
+/// A remark's place, as far as it has one, and its text.
+fn remark_json(line: &str) -> Value {
+    match line.split_once(": remark: ") {
+        Some((location, text)) => json!({ "location": location, "text": text }),
+        None => json!({ "location": null, "text": line }),
+    }
 }
 
 /// Everything that is allowed and hardly meant, a line each.

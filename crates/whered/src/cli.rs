@@ -240,6 +240,9 @@ pub(crate) struct CheckArguments {
     /// A process that serves this very file always may.
     #[arg(long)]
     pub(crate) take_over: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]

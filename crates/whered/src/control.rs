@@ -79,8 +79,7 @@ const FIELDS: [(&str, &str); 11] = [
 
 /// `whered status`.
 pub(crate) fn status(arguments: &StatusArguments) -> Result<Outcome, Failure> {
-    let url = &arguments.server.server;
-    let asked = if url.starts_with("http://") || url.starts_with("https://") {
+    let asked = if arguments.server.is_http() {
         HttpServer::of(&arguments.server).open()?.get("/v1/status")
     } else {
         Server::connect(&arguments.server.address()?).and_then(|mut server| {

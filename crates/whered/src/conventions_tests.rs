@@ -134,17 +134,8 @@ fn what_a_command_writes_is_named_by_output_and_its_server_by_server() {
 #[test]
 fn every_command_that_prints_text_prints_json_when_asked() {
     // What these print is in another language: rules, rows, records, a script, or nothing.
-    let others = [
-        "check",
-        "completions",
-        "db dump",
-        "enrich",
-        "export",
-        "lookup",
-        "man",
-        "rules convert",
-        "serve",
-    ];
+    let others =
+        ["completions", "db dump", "enrich", "export", "lookup", "man", "rules convert", "serve"];
     for (names, command) in commands() {
         let has_json = option(&command, "json").is_some();
         assert_eq!(has_json, !others.contains(&names.as_str()), "{names}");

@@ -62,6 +62,11 @@ impl TlsFiles {
 }
 
 impl RespServer {
+    /// Whether the URL is one of HTTP, for commands that know both.
+    pub(crate) fn is_http(&self) -> bool {
+        ["http://", "https://"].iter().any(|scheme| self.server.starts_with(scheme))
+    }
+
     /// The address, with a remark on a password in it.
     pub(crate) fn address(&self) -> Result<ServerAddress, Failure> {
         self.address_by(&PASSWORDS)
@@ -126,6 +131,15 @@ impl HttpServer {
     }
 
     pub(crate) fn open(&self) -> Result<Uploads, Failure> {
+        let is_resp =
+            ["redis://", "rediss://", "unix://"].iter().any(|kind| self.server.starts_with(kind));
+        if is_resp {
+            let shown = self.server.rsplit('@').next().unwrap_or_default();
+            return Err(Failure::new(format!(
+                "'{shown}' is a RESP server, and feeds are reached by HTTP alone; allowed: \
+                 --server http://HOST[:PORT] or https://HOST[:PORT]"
+            )));
+        }
         let token = match &self.token {
             Some(token) => {
                 remark("a token");

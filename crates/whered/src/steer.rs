@@ -10,12 +10,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
+use whered_connect::uploads::percent_encoded;
 use whered_dns::Client;
 use whered_engine::{Engine, EngineOptions};
 
 use crate::outcome::{Failure, Outcome, complain};
 use crate::serve::read_config;
-use crate::server::RespServer;
+use crate::server::{HttpServer, RespServer};
 
 /// What can be asked about pools.
 #[derive(Subcommand)]
@@ -48,6 +49,7 @@ pub(crate) struct SteerExplainArguments {
 pub(crate) fn explain(arguments: &SteerExplainArguments) -> Result<Outcome, Failure> {
     let reasons = match &arguments.config {
         Some(file) => reasons_of_file(arguments, file)?,
+        None if arguments.server.is_http() => reasons_by_http(arguments)?,
         None => {
             let mut server = arguments.server.open()?;
             let client = arguments.client.to_string();
@@ -63,6 +65,12 @@ pub(crate) fn explain(arguments: &SteerExplainArguments) -> Result<Outcome, Fail
         write_text(&mut out, &reasons)?;
     }
     Ok(if reasons["choice"].is_null() { Outcome::NotFound } else { Outcome::Found })
+}
+
+fn reasons_by_http(arguments: &SteerExplainArguments) -> Result<Value, Failure> {
+    let (pool, client) = (percent_encoded(&arguments.name), arguments.client);
+    let path = format!("/v1/pools/{pool}/choose?address={client}&explain=1");
+    HttpServer::of(&arguments.server).open()?.get(&path).map_err(Failure::new)
 }
 
 fn reasons_of_file(

@@ -304,6 +304,43 @@ fn check_accepts_what_serves_and_makes_nothing() {
 }
 
 #[test]
+fn check_says_in_json_what_it_says_in_text() {
+    let folder = served::folder("mistakes-json");
+    write_files(&folder);
+    let json = |text: &str| {
+        write(&folder, "edge.toml", text.as_bytes());
+        let words = ["check", "edge.toml", "--json"];
+        let output = whered(&folder, &words).stdin(Stdio::null()).output().expect("it runs");
+        let object: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (output.status.code(), object, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, right, errors) = json(mistakes_table::RIGHT);
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    assert_eq!(right["ok"], true);
+    assert_eq!([&right["databases"], &right["zones"], &right["pools"]], [1, 1, 1]);
+    // The key is a file that everybody may read.
+    let remark = &right["remarks"][0];
+    assert_eq!(remark["location"], "edge.toml:8:7");
+    assert!(remark["text"].as_str().is_some_and(|text| text.contains("one.key")), "{remark}");
+    let (code, remarked, _) = json(
+        "[resp]\nlisten = [\"127.0.0.1:0\"]\n[[database]]\nname = \"city\"\n\
+         path = \"city.mmdb\"\nfields = [\"country.iso_cod\"]\n",
+    );
+    assert_eq!(code, Some(0));
+    let remark = &remarked["remarks"][0];
+    assert!(
+        remark["location"].as_str().is_some_and(|at| at.starts_with("edge.toml:6")),
+        "{remark}"
+    );
+    assert!(remark["text"].as_str().is_some_and(|it| it.contains("country.iso_cod")), "{remark}");
+    let (code, wrong, errors) = json("[nonsense]\n");
+    assert_eq!((code, &wrong["ok"]), (Some(2), &serde_json::json!(false)));
+    let error = wrong["error"].as_str().expect("a line");
+    assert!(error.contains("edge.toml:1") && errors == format!("whered: {error}\n"), "{errors}");
+    fs::remove_dir_all(&folder).expect("the folder is ours");
+}
+
+#[test]
 fn a_file_that_is_served_is_checked_as_for_a_reload() {
     let folder = served::folder("mistakes-served");
     write_files(&folder);
