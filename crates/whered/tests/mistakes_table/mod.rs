@@ -727,6 +727,56 @@ client_ca = "rows.csv" #!
         says: "there is no certificate in it",
     },
     Mistake {
+        name: "HTTPS without a certificate",
+        setting: Setting::None,
+        config: r#"[http.tls] #!
+listen = ["127.0.0.1:0"]
+key = "one.key"
+"#,
+        says: "no 'certificate'",
+    },
+    Mistake {
+        name: "certificate of HTTPS missing",
+        setting: Setting::None,
+        config: r#"[http.tls]
+listen = ["127.0.0.1:0"]
+certificate = "none.pem" #!
+key = "one.key"
+"#,
+        says: "none.pem",
+    },
+    Mistake {
+        name: "key of HTTPS is of another certificate",
+        setting: Setting::None,
+        config: r#"[http.tls]
+listen = ["127.0.0.1:0"]
+certificate = "one.pem" #!
+key = "two.key"
+"#,
+        says: "one.pem",
+    },
+    Mistake {
+        name: "authority of HTTPS is none",
+        setting: Setting::None,
+        config: r#"[http.tls]
+listen = ["127.0.0.1:0"]
+certificate = "one.pem"
+key = "one.key"
+client_ca = "rows.csv" #!
+"#,
+        says: "there is no certificate in it",
+    },
+    Mistake {
+        name: "port of HTTPS held",
+        setting: Setting::HeldTcp,
+        config: r#"[http.tls]
+listen = ["127.0.0.1:PORT"] #!
+certificate = "one.pem"
+key = "one.key"
+"#,
+        says: "cannot listen on",
+    },
+    Mistake {
         name: "authority of a check missing",
         setting: Setting::None,
         config: r#"[[zone]]
