@@ -80,7 +80,7 @@ test: tools fmt-check clippy tidy unit clients examples story ## format, clippy,
 ci: test ci-rest ## make test, then ci-rest: all that CI runs; cold under an hour, best as root
 
 .PHONY: ci-rest
-ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings python bench-check ## what make ci adds to make test
+ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings python console-check debian-check bench-check ## what make ci adds to make test
 	$(call step,make ci: all steps passed)
 
 .PHONY: test-slow
@@ -242,11 +242,17 @@ packages-check: venv ## packages of the debug program: installed, started, asked
 	@scripts/packages.sh check dev
 	$(VENV)/bin/python -m pytest -q tests/packages
 
+.PHONY: debian-check
+debian-check: build venv ## the Debian package of the debug program: lintian, installed, started, asked, purged
+	$(call step,Debian package: lintian$(comma) installed$(comma) asked$(comma) purged$(comma) make install)
+	@scripts/install-tools.sh debian
+	@scripts/packages.sh deb dev
+	$(VENV)/bin/python -m pytest -q tests/packages -k 'debian or make_install'
+
 .PHONY: console-check
 console-check: build venv ## the console in Chromium (tests/console), with times printed; skipped where chromium is absent
 	$(call step,console: what a reader does$(comma) what goes wrong$(comma) times)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check \
-		--requirement tests/console/requirements.txt || echo 'playwright cannot be installed'
+	@scripts/install-tools.sh console
 	$(VENV)/bin/python -m pytest -q -s tests/console
 
 .PHONY: console-bundle

@@ -6,11 +6,14 @@
 #   scripts/install-tools.sh bench   the rivals that bench/versus links or starts, and their data
 #   scripts/install-tools.sh venv    Python packages of tests/clients/requirements.txt into .venv
 #   scripts/install-tools.sh packages   what make packages needs, a cross compiler among it
+#   scripts/install-tools.sh debian     what the Debian package alone and its tests need
+#   scripts/install-tools.sh console    Chromium, and what drives it into .venv
 #   scripts/install-tools.sh deny    cargo-deny by cargo install; any version that is there will do
 #
 # By apt-get, dnf, apk or brew, as root or through sudo. It installs nothing that is there, starts
 # no service, and is quick when there is nothing to do. Where it cannot install, it says what is
-# missing and goes on; only `test` fails for that, when WHERED_REQUIRE asks for `peers`.
+# missing and goes on; only `test` fails for that, when WHERED_REQUIRE asks for `peers`. Tests that
+# need what is missing are skipped, or fail where WHERED_REQUIRE names it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -47,6 +50,7 @@ is_there() {
     maxminddb.h) echo '#include <maxminddb.h>' | cc -E - > /dev/null 2>&1 ;;
     postgres) ls /usr/lib/postgresql/*/bin/postgres > /dev/null 2>&1 || command -v postgres > /dev/null ;;
     sqlite-headers) echo '#include <sqlite3.h>' | cc -E - > /dev/null 2>&1 ;;
+    chromium) is_there chromium-browser || is_there google-chrome || command -v chromium > /dev/null ;;
     python-maxminddb) /usr/bin/python3 -c 'from maxminddb import extension' > /dev/null 2>&1 ;;
     nginx-geoip2) [ -f /usr/lib/nginx/modules/ngx_http_geoip2_module.so ] ;;
     *) command -v "$1" > /dev/null ;;
@@ -58,6 +62,7 @@ package_of() {
     case "$1:$2" in
     *:curl | *:valgrind | *:strace | *:make | *:git | *:openssl | *:zstd) echo "$2" ;;
     *:lintian | *:buildah) echo "$2" ;;
+    *:chromium) echo chromium ;;
     *:dpkg-shlibdeps) echo dpkg-dev ;;
     *:readelf) echo binutils ;;
     *:aarch64-linux-gnu-gcc) echo 'gcc-aarch64-linux-gnu libc6-dev-arm64-cross' ;;
@@ -238,6 +243,20 @@ make_venv() {
     cp "$wanted" "$stamp"
 }
 
+# What drives the browser, beside what .venv has.
+install_playwright() {
+    local wanted=tests/console/requirements.txt stamp=.venv/console.installed
+    if cmp -s "$wanted" "$stamp"; then
+        return
+    fi
+    say "Python packages of $wanted into .venv"
+    if .venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$wanted"; then
+        cp "$wanted" "$stamp"
+    else
+        say 'playwright cannot be installed'
+    fi
+}
+
 # Without optimisation: it runs for seconds and would be compiled for minutes.
 install_deny() {
     if cargo deny --version > /dev/null 2>&1; then
@@ -290,12 +309,21 @@ packages)
     fi
     install_cargo_deb
     ;;
+debian)
+    need_cargo
+    provide cc readelf dpkg-shlibdeps lintian unshare curl redis-cli
+    install_cargo_deb
+    ;;
+console)
+    provide chromium
+    install_playwright
+    ;;
 deny)
     need_cargo
     install_deny
     ;;
 *)
-    echo 'usage: scripts/install-tools.sh run | test | bench | venv | packages | deny' >&2
+    echo 'usage: scripts/install-tools.sh run | test | bench | venv | packages | debian | console | deny' >&2
     exit 2
     ;;
 esac
