@@ -95,7 +95,7 @@ lay_out() {
     need "$strip"
     "$strip" --strip-all --remove-section=.comment -o "$to/bin/whered" "$from"
     chmod 755 "$to/bin/whered"
-    "$program" man "$to/share/man/man1"
+    "$program" man --output "$to/share/man/man1"
     gzip --best --no-name "$to"/share/man/man1/*
     "$program" completions bash > "$to/share/bash-completion/completions/whered"
     "$program" completions zsh > "$to/share/zsh/site-functions/_whered"
