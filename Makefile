@@ -247,7 +247,7 @@ debian-check: build venv ## the Debian package of the debug program: lintian, in
 	$(call step,Debian package: lintian$(comma) installed$(comma) asked$(comma) purged$(comma) make install)
 	@scripts/install-tools.sh debian
 	@scripts/packages.sh deb dev
-	$(VENV)/bin/python -m pytest -q tests/packages -k 'debian or make_install'
+	$(VENV)/bin/python -m pytest -q tests/packages -k 'debian or make_install or documents'
 
 .PHONY: console-check
 console-check: build venv ## the console in Chromium (tests/console), with times printed; skipped where chromium is absent

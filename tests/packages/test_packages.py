@@ -22,6 +22,8 @@ from conftest import REPOSITORY, REQUIRED, program
 PACKAGES = REPOSITORY / "target/packages"
 HERE = pathlib.Path(__file__).parent
 MACHINE = platform.machine()
+# From nothing to the first answer, at most.
+FIRST_ANSWER_SECONDS = 10
 
 
 def package(pattern):
@@ -111,6 +113,21 @@ def expected_replies(tmp_path_factory):
     return answers
 
 
+def commands_of_docs(title):
+    """The commands that docs/start/install.md prints below a title, up to the first answer."""
+    page = (REPOSITORY / "docs/start/install.md").read_text()
+    section = page.split(f"\n## {title}\n")[1].split("\n## ")[0]
+    block = section.split("```sh\n")[1].split("```")[0]
+    return [line for line in block.splitlines() if line and not line.startswith("#")]
+
+
+def first_answer_seconds(lines):
+    """What a script has said of the time from nothing to the first answer."""
+    said = [re.fullmatch(r"first answer after (\d+) ms", line) for line in lines]
+    (milliseconds,) = [int(found[1]) for found in said if found]
+    return milliseconds / 1000
+
+
 def is_static(path):
     headers = subprocess.run(
         ["readelf", "--program-headers", "--wide", path], capture_output=True, text=True, check=True
@@ -139,6 +156,34 @@ def test_the_debian_package_is_installed_started_asked_and_purged_without_a_trac
         program(name, brings)
     lines = isolated(HERE / "debian.sh", package("whered_*.deb")).splitlines()
     assert lines[-1] == "nothing is left"
+    assert first_answer_seconds(lines) < FIRST_ANSWER_SECONDS
+
+
+@pytest.mark.parametrize("title", ["Debian package", "Tarball", "Container image"])
+def test_the_documents_need_three_commands_to_the_first_answer(title):
+    assert 0 < len(commands_of_docs(title)) <= 3
+
+
+def test_the_commands_of_the_tarball_give_a_first_answer_within_ten_seconds(tmp_path):
+    path = package(f"whered-*-{MACHINE}-linux.tar.gz")
+    unpack, serve, ask = commands_of_docs("Tarball")
+    assert path.name in unpack
+    program("curl", "curl")
+    script = f"""set -eu
+        ip link set lo up
+        cd '{tmp_path}'
+        mkdir -p target/packages && ln -s '{path}' target/packages/
+        began="$(date +%s%N)"
+        {unpack}
+        {serve}
+        until answer="$({ask})"; do sleep 0.05; done
+        echo "first answer after $((($(date +%s%N) - began) / 1000000)) ms"
+        echo "$answer"
+        kill "$!"
+    """
+    lines = isolated("bash", "-c", script).splitlines()
+    assert '"country.iso_code":"US"' in lines[-1]
+    assert first_answer_seconds(lines) < FIRST_ANSWER_SECONDS
 
 
 def test_replies_of_the_static_program_are_those_of_the_dynamic_one(tmp_path, expected_replies):
@@ -189,7 +234,8 @@ def test_the_image_has_a_user_who_is_not_root_and_a_health_check(tmp_path):
 def test_in_an_empty_root_names_are_found_and_tls_finds_its_authorities(tmp_path):
     program("openssl", "openssl")
     config = unpacked_image(MACHINE, tmp_path)
-    print(isolated(HERE / "bare_root.sh", tmp_path))
+    lines = isolated(HERE / "bare_root.sh", tmp_path).splitlines()
+    assert first_answer_seconds(lines) < FIRST_ANSWER_SECONDS
     # The health check is a command of the program itself: the image has no shell.
     assert config["config"]["Healthcheck"]["Test"] == ["CMD", "/usr/bin/whered", "feeds", "--json"]
 
