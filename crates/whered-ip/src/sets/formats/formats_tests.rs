@@ -279,6 +279,25 @@ fn formats_are_guessed_by_the_first_words_behind_comments() {
 }
 
 #[test]
+fn a_hosts_list_with_tabs_alone_is_told_from_a_table() {
+    let format = |text: &str| SetReading::default().format_of(text.as_bytes());
+    for text in [
+        "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n",
+        "# blocked\n0.0.0.0\tads.example\n0.0.0.0\ttracker.example\tt.example\n",
+        "::\tads.example\n192.0.2.1\tgate.example gate\n",
+    ] {
+        assert_eq!(format(text), Ok(SetFormat::Hosts), "{text}");
+        let mut values = Vec::new();
+        read_set(SetFormat::Hosts, text.as_bytes(), |entry| values.push(entry.value.is_some()))
+            .unwrap();
+        assert!(values.len() > 1 && values.iter().all(|has| *has), "{text}");
+    }
+    // What a table reads otherwise is refused as before, or is a table.
+    assert_eq!(format("0.0.0.0\tThis network\tx\n10.0.0.1\tPrivate use\ty\n").ok(), None);
+    assert_eq!(format("127.0.0.1,localhost\n192.0.2.1,gate.example\n"), Ok(SetFormat::Csv));
+}
+
+#[test]
 fn texts_that_are_cut_or_changed_anywhere_never_panic() {
     for (format, text, _) in TEXTS {
         for end in 0..text.len() {

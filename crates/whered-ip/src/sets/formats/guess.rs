@@ -129,7 +129,8 @@ fn of_line(line: &[u8]) -> Vec<SetFormat> {
     let (is_dat, is_no_table) = peers::is_dat(line);
     let is_dshield = dshield::is_header(line) || dshield::block(line).is_some();
     let is_rir = rir::is_line(line);
-    let is_table = csv::is_table(line) && !(is_no_table || is_dshield || is_rir);
+    let is_other = is_no_table || is_dshield || is_rir || hosts::is_own_line(line);
+    let is_table = csv::is_table(line) && !is_other;
     let candidates = [
         (is_plain && !csv::is_header(line), SetFormat::Plain),
         (is_table && !is_plain, SetFormat::Csv),

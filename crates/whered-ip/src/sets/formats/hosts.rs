@@ -7,6 +7,7 @@
 //! The first name is the value. A zone of a link (`fe80::1%lo0`) is taken off.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use super::lines::{lines, trimmed};
 use super::{Block, SetEntry, SetTextError};
@@ -40,6 +41,17 @@ fn line(line: &[u8]) -> Option<(Block, &[u8])> {
         |byte: &u8| byte.is_ascii_alphanumeric() || !byte.is_ascii() || b"-_.*".contains(byte);
     let is_host = name.iter().all(is_name) && text::parse(name).is_none();
     is_host.then_some((Block::from(address), name))
+}
+
+/// Whether a line is one of such a file, and of no table: it gives a host's name to this machine,
+/// or to no address at all, as lists of blocked names do.
+pub(super) fn is_own_line(text: &[u8]) -> bool {
+    let mut words = text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let (address, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let is_own = |address: IpAddr| address.is_loopback() || address.is_unspecified();
+    let is_host =
+        name.contains(&b'.') || name.starts_with(b"localhost") || name.starts_with(b"ip6-");
+    is_host && is_line(text) && text::parse(address).is_some_and(is_own)
 }
 
 /// Whether a line is one of such a file.
