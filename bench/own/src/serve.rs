@@ -119,6 +119,7 @@ fn pool_engine() -> Arc<Engine> {
             path: zone,
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
+            sign: None,
             follows_file: true,
         }],
         pools: vec![PoolSource::new(

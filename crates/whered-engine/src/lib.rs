@@ -69,11 +69,12 @@ pub use durability::{
 };
 pub use engine::{
     BeforeData, DatabaseReader, Engine, EngineOptions, GenerationReader, ReloadReport, SetRules,
-    ZoneReport,
+    SigningTask, ZoneReport,
 };
 pub use error::{EngineError, ExplainError, Subject, WriteError};
 pub use generation::Generation;
 pub use generation::setup::{Setup, ZoneSource};
+pub use generation::signing::SignSource;
 pub use journal::log::{Durability, Ticket, Written};
 pub use journal::watch::{CollectionChanges, FOLLOWED_MAX, MemberChange, Watch};
 pub use keyspace::sorted_set::SortedSet;
@@ -94,6 +95,7 @@ pub use steering::pool::{
     SiteDetails, SitesFrom, WhenAllDown,
 };
 pub use steering::site_health::{HealthOverride, ProbeResult, Probed, SiteHealth};
+pub use zones::keys::{KeyDirectory, ZoneKeys};
 pub use zones::reversed::{
     BlocklistSource, DatabaseTxtSource, LiveZones, REVERSED_TEXT_SIZE_MAX, ReversedSource, TxtField,
 };

@@ -25,6 +25,7 @@ fn open(folder: &Path) -> Arc<Engine> {
         path: folder.join("zone"),
         reversed: None,
         dnssec: whered_dns::Dnssec::Refuse,
+        sign: None,
         follows_file: true,
     };
     let setup = Setup { zones: vec![zone], ..Setup::default() };

@@ -32,6 +32,7 @@ fn zone(folder: &Folder, reversed: ReversedSource) -> ZoneSource {
         path,
         reversed: Some(reversed),
         dnssec: whered_dns::Dnssec::Refuse,
+        sign: None,
         follows_file: true,
     }
 }

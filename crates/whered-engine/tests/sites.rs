@@ -49,6 +49,7 @@ fn setup(folder: &Folder, rows: &[(&str, Option<(f64, f64)>)]) -> Setup {
             path: folder.file("zone", ZONE),
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
+            sign: None,
             follows_file: true,
         }],
         pools: vec![PoolSource::new(

@@ -334,6 +334,7 @@ fn engine_of(world: &World, folder: &Folder, asks: &[Asks], set_rules: bool) -> 
             path: folder.file("zone", ZONE),
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
+            sign: None,
             follows_file: true,
         }],
         rulesets: vec![RulesetSource::new("edge", folder.file("edge.rules", rules.as_bytes()))],
@@ -612,6 +613,7 @@ fn points_that_move_move_the_answers() {
             path: folder.file("zone", ZONE),
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
+            sign: None,
             follows_file: true,
         }],
         pools: vec![setup_pool],
@@ -654,6 +656,7 @@ fn failover_keeps_the_first_group_of_which_enough_is_up() {
         path: zone,
         reversed: None,
         dnssec: whered_dns::Dnssec::Refuse,
+        sign: None,
         follows_file: true,
     }];
     let setup = Setup { zones, pools: vec![pool], ..Setup::default() };
@@ -688,6 +691,7 @@ fn weights_decide_at_random_for_each_query_and_leave_the_scope() {
         path: zone,
         reversed: None,
         dnssec: whered_dns::Dnssec::Refuse,
+        sign: None,
         follows_file: true,
     }];
     let setup = Setup { zones, pools: vec![pool], ..Setup::default() };

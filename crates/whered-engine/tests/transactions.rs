@@ -33,6 +33,7 @@ fn setup(folder: &Folder) -> Setup {
             name: "example.com".to_owned(),
             path: folder.file("zone", ZONE),
             reversed: None,
+            sign: None,
             follows_file: true,
             dnssec: whered_dns::Dnssec::Refuse,
         }],

@@ -5,7 +5,7 @@
 //! A zone whose configuration says `reload = "off"` is not looked at. Any other is read when its
 //! file, or one that it includes, differs from what was read last, and all were the same at two
 //! looks. A wrong one is not tried again until it changes; the log and the metrics say so, and the
-//! zone serves on.
+//! zone serves on. Zones that are signed here are signed again in time, and their rollovers go on.
 //! Cost: a `stat` for each file and second; a zone is loaded at the lowest priority.
 
 use std::collections::BTreeMap;
@@ -16,12 +16,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use whered_engine::{Engine, FileState};
+use whered_engine::{Engine, FileState, SigningTask};
 
 use crate::reload::with_lowest_priority;
 
 /// How often it looks.
 const PERIOD: Duration = Duration::from_secs(1);
+/// At each of how many looks it looks after zones that are signed here.
+const SIGNING_LOOKS: u64 = 10;
 
 /// The running thread.
 pub(crate) struct ZoneWatch {
@@ -67,14 +69,55 @@ type Files = BTreeMap<PathBuf, Option<FileState>>;
 
 fn run(engine: &Engine, stopped: &Receiver<()>) {
     let mut known = BTreeMap::new();
+    let (mut looks, mut failed) = (0_u64, BTreeMap::new());
     loop {
         look(engine, &mut known);
         // Nothing else looks so seldom.
         engine.forget_challenges();
+        if looks.is_multiple_of(SIGNING_LOOKS) {
+            look_after_signing(engine, &mut failed);
+        }
+        looks += 1;
         if stopped.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout) {
             return;
         }
     }
+}
+
+/// Zones that are signed here: their rollovers go on, and they are signed again in time. `failed`
+/// has what was told of each that fails, which is told once and tried again at each look.
+fn look_after_signing(engine: &Engine, failed: &mut BTreeMap<String, String>) {
+    let mut still = BTreeMap::new();
+    for task in engine.signing_tasks() {
+        match task {
+            SigningTask::Rollover { zone, step: Some(step) } => {
+                tracing::info!("zone '{zone}': the rollover of its key is at the step '{step}'");
+            }
+            SigningTask::Rollover { zone, step: None } => {
+                tracing::info!("zone '{zone}': the rollover of its key is at its end");
+            }
+            SigningTask::Failed { zone, error } => {
+                still.insert(zone, error);
+            }
+            SigningTask::Sign { zone } => {
+                match with_lowest_priority(|| engine.reload_zone(&zone)) {
+                    Ok(report) => {
+                        let generation = report.generation;
+                        tracing::info!("zone '{zone}' signed again as generation {generation}");
+                    }
+                    Err(error) => {
+                        still.insert(zone, error.to_string());
+                    }
+                }
+            }
+        }
+    }
+    for (zone, error) in &still {
+        if failed.get(zone) != Some(error) {
+            tracing::error!("zone '{zone}' is not signed again: {error}");
+        }
+    }
+    *failed = still;
 }
 
 fn look(engine: &Engine, known: &mut BTreeMap<String, KnownFiles>) {

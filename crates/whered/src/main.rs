@@ -80,6 +80,7 @@ fn main() -> ExitCode {
         Command::Stop(arguments) => control::stop(&arguments),
         Command::Steer(SteerCommand::Explain(arguments)) => steer::explain(&arguments),
         Command::Zone(ZoneCommand::Check(arguments)) => zone::check(&arguments),
+        Command::Zone(ZoneCommand::Key(command)) => zone::key(&command),
         Command::Zone(ZoneCommand::ConvertGdnsd(arguments)) => zone::convert_gdnsd(&arguments),
         Command::Match(arguments) => rules::find(&arguments),
         Command::Sync(arguments) => sync::run(&arguments),

@@ -159,6 +159,7 @@ fn open(database: Option<PathBuf>) -> Arc<Engine> {
             path: zone,
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
+            sign: None,
             follows_file: true,
         }],
         pools: vec![pool("plain"), pool("pinned")],

@@ -76,6 +76,7 @@ fn open(scale: Scale) -> Arc<Engine> {
             path: zone,
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
+            sign: None,
             follows_file: true,
         }],
         pools: vec![pool("nearest"), pool("map"), pool("pinned")],

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ring::digest;
 
-use super::{KeyId, KeyStates, KeyUse, SigningKey};
+use super::{KeyId, KeyStates, KeyUse, Rollover, SigningKey};
 use crate::code::RecordType;
 use crate::lower::LowerName;
 use crate::name::Name;
@@ -43,6 +43,7 @@ const CACHE_SIZE_MAX: usize = 1 << 16;
 #[derive(Clone)]
 pub struct SigningContext {
     keys: Vec<(Arc<SigningKey>, KeyUse)>,
+    states: KeyStates,
     now_seconds: u64,
     /// Names at which pools answer, in wire form and lower case, and with what types.
     pools: HashMap<Box<[u8]>, BTreeSet<RecordType>>,
@@ -74,6 +75,13 @@ impl SigningContext {
                     KeyId::of(key)
                 ));
             }
+        }
+        if let Some(Rollover { old, new, .. }) = states.rollover
+            && let Some(missing) = [old, new].into_iter().find(|key| !seen.contains(key))
+        {
+            return Err(format!(
+                "a rollover without its key {missing}; allowed: the files of both keys"
+            ));
         }
         let has_data_key = |algorithm| {
             keys.iter().any(|key| key.algorithm() == algorithm && !key.is_entry_point())
@@ -108,7 +116,13 @@ impl SigningContext {
                 ));
             }
         }
-        Ok(SigningContext { keys, now_seconds, pools: HashMap::new(), previous: None })
+        Ok(SigningContext {
+            keys,
+            states: states.clone(),
+            now_seconds,
+            pools: HashMap::new(),
+            previous: None,
+        })
     }
 
     /// Adds a name at which a pool answers, with the types that its answers can have beside A and
@@ -143,6 +157,7 @@ impl SigningContext {
         let before = self.previous.as_ref().and_then(|zone| zone.signer());
         ZoneSigner {
             keys: self.keys.clone(),
+            states: self.states.clone(),
             origin: origin.as_wire().into(),
             now_seconds: self.now_seconds,
             pools: self.pools.clone(),
@@ -162,6 +177,8 @@ pub(crate) struct MadeSignature {
 /// See the head of this file.
 pub(crate) struct ZoneSigner {
     keys: Vec<(Arc<SigningKey>, KeyUse)>,
+    /// The states of the keys when the zone was signed.
+    pub(crate) states: KeyStates,
     origin: Box<[u8]>,
     now_seconds: u64,
     pools: HashMap<Box<[u8]>, BTreeSet<RecordType>>,

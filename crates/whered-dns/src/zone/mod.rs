@@ -55,7 +55,7 @@ pub(crate) use signed::SignedZone;
 
 use crate::lower::{LowerName, hash_of_wildcard};
 use crate::name::Name;
-use crate::signing::{SigningContext, ZoneSigner};
+use crate::signing::{KeyStates, SigningContext, ZoneSigner};
 
 /// How many remarks about a zone are kept.
 const REMARK_COUNT_MAX: usize = 100;
@@ -222,6 +222,12 @@ impl Zone {
     #[must_use]
     pub fn is_signed_here(&self) -> bool {
         self.signer().is_some()
+    }
+
+    /// The states of its keys when it was signed; none unless it is signed here.
+    #[must_use]
+    pub fn key_states(&self) -> Option<&KeyStates> {
+        self.signer().map(|signer| &signer.states)
     }
 
     /// The signer of a zone that is signed here.

@@ -23,6 +23,7 @@ mod prefix_sets;
 mod reader;
 mod reload;
 mod rules;
+mod signing;
 mod sites;
 mod snapshot;
 mod zones;
@@ -60,6 +61,7 @@ use reader::Current;
 pub use reader::{DatabaseReader, GenerationReader};
 pub use reload::ReloadReport;
 pub use rules::SetRules;
+pub use signing::SigningTask;
 pub use zones::ZoneReport;
 
 /// How to open an engine.
@@ -147,7 +149,7 @@ impl StartFiles {
     /// # Errors
     /// As [`LoadedFiles::read`], [`Generation::build`] and [`Generation::check_places`].
     pub(crate) fn read(setup: &Setup) -> Result<StartFiles, EngineError> {
-        let loaded = LoadedFiles::read(setup, None)?;
+        let loaded = LoadedFiles::read(setup, None, clock::now_millis() / 1000)?;
         let (rulesets, zone_includes) = (loaded.rulesets.clone(), loaded.zone_includes.clone());
         let generation = Generation::build(1, setup, &Changes::default(), loaded, None)?;
         generation.check_places()?;

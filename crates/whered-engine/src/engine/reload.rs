@@ -36,7 +36,8 @@ impl Engine {
     /// # Errors
     /// The first fault, with its place; the old generation serves on.
     pub fn reload(&self, setup: Setup) -> Result<ReloadReport, EngineError> {
-        let loaded = LoadedFiles::read(&setup, Some(&*self.generation()))?;
+        let loaded =
+            LoadedFiles::read(&setup, Some(&*self.generation()), self.now_millis() / 1000)?;
         let zone_includes = loaded.zone_includes.clone();
         let mut control = self.control();
         let current = self.generation();

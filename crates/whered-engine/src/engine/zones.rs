@@ -15,6 +15,7 @@ use super::Engine;
 use crate::error::EngineError;
 use crate::generation::Generation;
 use crate::generation::setup::{ZoneSource, read_zone};
+use crate::generation::signing::{Signer, key_directory};
 use crate::sync::lock;
 use crate::zones::reversed::LiveZones;
 
@@ -44,7 +45,7 @@ impl Engine {
     pub fn reload_zone(&self, name: &str) -> Result<ZoneReport, EngineError> {
         let (index, source) = self.zone_source(name)?;
         let mut includes = Vec::new();
-        let read = read_zone(&source, &mut includes);
+        let read = self.read_zone(&source, &mut includes);
         // Of a wrong file, too: the mistake may be mended in one that it includes.
         self.zone_includes().insert(source.name.clone(), includes);
         let taken = read.and_then(|zone| {
@@ -73,7 +74,7 @@ impl Engine {
     /// As [`Engine::reload_zone`].
     pub fn check_zone(&self, name: &str) -> Result<ZoneReport, EngineError> {
         let (_, source) = self.zone_source(name)?;
-        let zone = read_zone(&source, &mut Vec::new())?;
+        let zone = self.read_zone(&source, &mut Vec::new())?;
         Ok(ZoneReport::new(&zone, self.generation().number()))
     }
 
@@ -109,10 +110,18 @@ impl Engine {
         self.control().setup.zones.clone()
     }
 
-    /// The files that are read for a zone: its own, and what that includes.
+    /// The files that are read for a zone: its own, what that includes, and the directory of its
+    /// keys with the file of their states.
     pub fn zone_files(&self, source: &ZoneSource) -> Vec<PathBuf> {
-        let own = std::iter::once(source.path.clone());
-        own.chain(self.zone_includes().get(&source.name).cloned().unwrap_or_default()).collect()
+        let mut own = vec![source.path.clone()];
+        if let (Some(sign), Ok(origin)) = (&source.sign, source.name.parse())
+            && let Ok(directory) = key_directory(source, origin)
+        {
+            own.extend([sign.keys.clone(), directory.states_path()]);
+        }
+        own.into_iter()
+            .chain(self.zone_includes().get(&source.name).cloned().unwrap_or_default())
+            .collect()
     }
 
     pub(super) fn zone_includes(&self) -> MutexGuard<'_, BTreeMap<String, Vec<PathBuf>>> {
@@ -122,6 +131,18 @@ impl Engine {
     /// The zones whose newest file was refused, and why.
     pub fn zone_failures(&self) -> BTreeMap<String, String> {
         lock(&self.zone_failures).clone()
+    }
+
+    /// Reads a zone's file, and signs the zone if that is asked.
+    fn read_zone(
+        &self,
+        source: &ZoneSource,
+        includes: &mut Vec<PathBuf>,
+    ) -> Result<Arc<Zone>, EngineError> {
+        let generation = self.generation();
+        let signer =
+            Signer::new(&self.control().setup, Some(&generation), self.now_millis() / 1000);
+        read_zone(source, &signer, includes)
     }
 
     fn zone_source(&self, name: &str) -> Result<(usize, ZoneSource), EngineError> {

@@ -10,6 +10,7 @@
 
 pub(crate) mod changes;
 pub(crate) mod setup;
+pub(crate) mod signing;
 
 use std::fmt;
 use std::net::IpAddr;

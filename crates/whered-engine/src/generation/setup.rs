@@ -14,6 +14,7 @@ use crate::databases::{DatabaseSource, DatabaseStatus, FileState, NamedDatabase,
 use crate::error::{EngineError, Subject};
 use crate::feeds::{FeedSource, HotOptions};
 use crate::generation::Generation;
+use crate::generation::signing::{SignSource, Signer};
 use crate::rulesets::{self, ReadFile, RulesOptions, RulesetSource};
 use crate::steering::pool::PoolSource;
 use crate::zones::reversed::ReversedSource;
@@ -29,6 +30,8 @@ pub struct ZoneSource {
     pub reversed: Option<ReversedSource>,
     /// What becomes of a signed zone.
     pub dnssec: Dnssec,
+    /// How an unsigned zone is signed; `None`: it is not.
+    pub sign: Option<SignSource>,
     /// Whether the file is loaded anew when it changes, without being asked.
     pub follows_file: bool,
 }
@@ -70,13 +73,15 @@ pub(crate) struct LoadedFiles {
 }
 
 impl LoadedFiles {
-    /// Reads every file of the setup. A database keeps the status that `current` has for its name.
+    /// Reads every file of the setup, and signs zones at a time in seconds since 1970. A database
+    /// keeps the status that `current` has for its name.
     ///
     /// # Errors
     /// The first file that cannot be read or is wrong, with the place of the fault.
     pub(crate) fn read(
         setup: &Setup,
         current: Option<&Generation>,
+        now_seconds: u64,
     ) -> Result<LoadedFiles, EngineError> {
         let read_database = |source: &DatabaseSource| {
             let known = current.and_then(|generation| generation.database(&source.name));
@@ -88,10 +93,11 @@ impl LoadedFiles {
         };
         let databases = setup.databases.iter().map(read_database).collect::<Result<_, _>>()?;
         let mut zone_includes = BTreeMap::new();
+        let signer = Signer::new(setup, current, now_seconds);
         let zones = setup.zones.iter().map(|source| {
             let includes = zone_includes.entry(source.name.clone()).or_default();
             let about = |error: EngineError| error.about(Subject::Zone(source.name.clone()));
-            read_zone(source, includes).map_err(about)
+            read_zone(source, &signer, includes).map_err(about)
         });
         let zones = zones.collect::<Result<_, _>>()?;
         let read_ruleset = |source: &RulesetSource| {
@@ -129,12 +135,14 @@ pub(crate) fn read_ruleset(
 /// It cannot be read or is wrong, with the place.
 pub(crate) fn read_zone(
     source: &ZoneSource,
+    signer: &Signer<'_>,
     includes: &mut Vec<PathBuf>,
 ) -> Result<Arc<Zone>, EngineError> {
     let wrong = |error: &dyn std::fmt::Display| {
         EngineError::new(format!("{}: {error}", source.path.display()))
     };
     let origin: Name = source.name.parse().map_err(|error| wrong(&error))?;
+    let signing = signer.context(source, &origin)?;
     let text = read_file(&source.path).map_err(|error| wrong(&error))?;
     let folder = source.path.parent().unwrap_or(Path::new(".")).to_path_buf();
     let mut include = |name: &str| {
@@ -145,7 +153,10 @@ pub(crate) fn read_zone(
         }
         read
     };
-    let zone = Zone::from_any_master_file(&origin, &text, source.dnssec, &mut include);
+    let zone = match &signing {
+        Some(signing) => Zone::sign_master_file(&origin, &text, signing, &mut include),
+        None => Zone::from_any_master_file(&origin, &text, source.dnssec, &mut include),
+    };
     let zone = zone.map_err(|error| match error.file() {
         Some(_) => wrong(&format_args!("included {error}")),
         None => EngineError::new(format!("{}:{error}", source.path.display())),

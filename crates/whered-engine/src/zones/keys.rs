@@ -50,16 +50,19 @@ impl KeyDirectory {
         KeyDirectory { path: path.into(), zone }
     }
 
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is something of its name.
+    pub fn exists(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok()
+    }
+
     /// The file of the states.
     pub fn states_path(&self) -> PathBuf {
         self.path.join(format!("{}keystates", zone_in_file_names(&self.zone)))
-    }
-
-    /// The files of the zone's keys, and that of the states, which may be missing.
-    pub fn files(&self) -> Vec<PathBuf> {
-        let keys = self.key_paths().unwrap_or_default();
-        let both = keys.into_iter().flat_map(|path| [path.with_extension("private"), path]);
-        both.chain([self.states_path()]).collect()
     }
 
     /// Reads all keys of the zone. Of a zone without keys, none.
@@ -109,11 +112,16 @@ impl KeyDirectory {
         }
     }
 
-    /// Makes a key, with its directory if there is none.
+    /// Makes a key, with its directory if there is none; in the place of `old`, which it then
+    /// replaces step by step.
     ///
     /// # Errors
     /// A directory that is open to others, a file that cannot be written.
-    pub fn create(&self, algorithm: KeyAlgorithm) -> Result<SigningKey, EngineError> {
+    pub fn create(
+        &self,
+        algorithm: KeyAlgorithm,
+        old: Option<KeyId>,
+    ) -> Result<SigningKey, EngineError> {
         let wrong = |path: &Path, error: &dyn Display| {
             EngineError::new(format!("{}: {error}", path.display()))
         };
@@ -132,17 +140,21 @@ impl KeyDirectory {
             }
         };
         let stem = made.key.file_stem(&self.zone);
-        // The public file last: without it the private one is no key.
-        let files = [
-            ("private", &made.private_text, 0o600),
-            ("key", &made.public_text, 0o644),
-        ];
-        for (extension, text, mode) in files {
+        let write = |extension: &str, text: &str, mode: u32| {
             let path = self.path.join(format!("{stem}.{extension}"));
             let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
             let written = file.and_then(|file| write_durably(file, text));
-            written.map_err(|error| wrong(&path, &error))?;
+            written.map_err(|error| wrong(&path, &error))
+        };
+        write("private", &made.private_text, 0o600)?;
+        if let Some(old) = old {
+            let mut states = known.states;
+            let begun = states.begin(old, KeyId::of(&made.key));
+            begun.map_err(|error| wrong(&self.states_path(), &error))?;
+            self.write_states(&states)?;
         }
+        // The public file last: without it the private one is no key.
+        write("key", &made.public_text, 0o644)?;
         self.sync()?;
         Ok(made.key)
     }
@@ -154,7 +166,8 @@ impl KeyDirectory {
     pub fn write_states(&self, states: &KeyStates) -> Result<(), EngineError> {
         let path = self.states_path();
         let new = path.with_extension("keystates.new");
-        let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
+        let open =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
         let written = open.and_then(|file| write_durably(file, &states.to_string()));
         let written = written.and_then(|()| fs::rename(&new, &path));
         written.map_err(|error| EngineError::new(format!("{}: {error}", path.display())))?;

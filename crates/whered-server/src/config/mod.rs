@@ -240,7 +240,17 @@ impl Config {
     }
 
     /// What the engine loads, when nothing else is needed any more.
-    pub fn into_setup(self) -> Setup {
+    pub fn into_setup(mut self) -> Setup {
+        if let Some(data_dir) = &self.data_dir {
+            for zone in &mut self.zones {
+                let named = zone.name.strip_suffix('.').unwrap_or(&zone.name);
+                let without = zone.sign.as_mut().filter(|sign| sign.keys.as_os_str().is_empty());
+                if let (Some(sign), Ok(origin)) = (without, named.parse()) {
+                    let folder = whered_dns::zone_in_file_names(&origin);
+                    sign.keys = data_dir.join("keys").join(folder.trim_end_matches('.'));
+                }
+            }
+        }
         Setup {
             databases: self.databases,
             zones: self.zones,

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use whered_dns::Dnssec;
 use whered_engine::mmdb::FieldPath;
-use whered_engine::{AccessMode, DatabaseSource, RulesetSource, ZoneSource};
+use whered_engine::{AccessMode, DatabaseSource, RulesetSource, SignSource, ZoneSource};
 
 use super::error::ConfigError;
 use super::reversed;
@@ -22,7 +22,7 @@ const DATABASE: Keys = Keys {
 };
 const ZONE: Keys = Keys {
     title: "[[zone]]",
-    allowed: &["name", "path", "blocklist", "database_txt", "reload", "unsigned"],
+    allowed: &["name", "path", "blocklist", "database_txt", "reload", "unsigned", "sign", "keys"],
     later: &[],
 };
 const RULESET: Keys =
@@ -161,7 +161,9 @@ pub(super) fn read_zones(
         let reversed = reversed::read_reversed(section, databases)?;
         let follows_file = follows_file(section)?;
         let dnssec = read_unsigned(section)?;
-        Ok(ZoneSource { name: origin.value.to_owned(), path, reversed, dnssec, follows_file })
+        let sign = read_sign(section, reversed.is_some())?;
+        let name = origin.value.to_owned();
+        Ok(ZoneSource { name, path, reversed, dnssec, sign, follows_file })
     };
     top.tables("zone", &ZONE)?.iter().map(read).collect()
 }
@@ -191,6 +193,32 @@ fn read_unsigned(section: &Section<'_>) -> Result<Dnssec, ConfigError> {
             Err(section.refuse(&word.span, "unsigned", &found, "'serve', 'refuse' or 'strip'"))
         }
     }
+}
+
+/// Whether an unsigned zone is signed here, and where its keys are.
+fn read_sign(section: &Section<'_>, is_reversed: bool) -> Result<Option<SignSource>, ConfigError> {
+    let sign = section.flag("sign")?;
+    let keys = section.filled_text("keys")?;
+    if sign != Some(true) {
+        return match keys {
+            Some(keys) => {
+                let found = "is there without sign = true";
+                Err(section.refuse(&keys.span, "keys", found, "a directory of keys that sign"))
+            }
+            None => Ok(None),
+        };
+    }
+    if is_reversed {
+        let found = "is true beside 'blocklist' or 'database_txt'";
+        let allowed = "a zone whose names are all in its file";
+        return Err(section.refuse(&section.span_of("sign"), "sign", found, allowed));
+    }
+    if let Some(word) = section.text("unsigned")? {
+        let found = "is there with sign = true";
+        return Err(section.refuse(&word.span, "unsigned", found, "one of both"));
+    }
+    let keys = keys.map(|keys| resolve_path(section.document.path, keys.value));
+    Ok(Some(SignSource { keys: keys.unwrap_or_default() }))
 }
 
 fn name_and_path(

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use whered_dns::Dnssec;
 
+pub(crate) use super::key::KeyArguments;
+
 #[derive(Subcommand)]
 pub(crate) enum ZoneCommand {
     /// Check zone files as the server reads them
@@ -17,6 +19,12 @@ pub(crate) enum ZoneCommand {
     ///
     /// Nothing is written if any part has no counterpart.
     ConvertGdnsd(ConvertGdnsdArguments),
+    /// Make, list and replace the keys that sign a zone
+    ///
+    /// 'rollover' makes a new key, and the server leads on from step to step. Once 'list' shows the
+    /// step 'sign', give the parent zone the new DS that 'ds' prints. When all of its servers have
+    /// it, run 'rollover' again with --ds-seen. Exit code 1 if 'list' or 'ds' finds no key.
+    Key(KeyArguments),
 }
 
 #[derive(Args)]

@@ -5,6 +5,8 @@
 mod check;
 pub(crate) mod flags;
 mod gdnsd;
+mod key;
 
 pub(crate) use check::run as check;
 pub(crate) use gdnsd::run as convert_gdnsd;
+pub(crate) use key::run as key;
