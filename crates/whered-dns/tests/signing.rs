@@ -476,3 +476,36 @@ fn a_digest_of_the_file_is_left_out_with_a_remark_and_the_zone_is_signed_again_a
     );
     assert_eq!(asked.message.rcode(), Rcode::NXDOMAIN);
 }
+
+#[test]
+fn a_text_cut_at_every_byte_is_signed_or_refused_and_what_is_signed_holds() {
+    let made = SigningKey::generate(&name(ORIGIN), KeyAlgorithm::Ed25519).unwrap();
+    let key = SigningKey::read(&name(ORIGIN), &made.public_text, &made.private_text).unwrap();
+    let signing = signing(vec![key], &KeyStates::default(), now_seconds());
+    let mut signed = 0;
+    for end in 0..TEXT.len() {
+        let text = &TEXT.as_bytes()[..end];
+        let Ok(zone) = Zone::sign_master_file(&name(ORIGIN), text, &signing, &mut none) else {
+            continue;
+        };
+        signed += 1;
+        if end % 50 == 0 {
+            let text = text_of(&zone);
+            let faults =
+                Zone::signature_faults(&name(ORIGIN), text.as_bytes(), now_seconds(), &mut none);
+            assert_eq!(faults.unwrap(), [], "cut at {end}");
+        }
+    }
+    assert!(signed > 150, "{signed}");
+}
+
+#[test]
+fn changes_are_made_to_a_zone_before_it_is_signed() {
+    let signing =
+        SigningContext::new(vec![new_key(KeyAlgorithm::Ed25519)], &KeyStates::default(), 1)
+            .unwrap();
+    let error = sign(&signing).patched("192.0.2.53", &[]).unwrap_err().to_string();
+    assert!(error.contains("signed.test., which is signed here"), "{error}");
+    let none_made = sign(&signing).sign("192.0.2.53", &signing).unwrap_err().to_string();
+    assert!(none_made.contains("in a zone that is to be signed here"), "{none_made}");
+}

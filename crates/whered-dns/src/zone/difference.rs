@@ -97,6 +97,12 @@ impl Zone {
     /// A removed record that is not there, an added one that is, changes of another serial than
     /// that of the zone, and what [`Zone::from_records`] refuses.
     pub fn patched(&self, source: &str, differences: &[Difference]) -> Result<Zone, ZoneError> {
+        if self.is_signed_here() {
+            let place = Place { file: Some(source.into()), line: 1, column: 1 };
+            let found = format!("changes of {}, which is signed here", self.origin());
+            let allowed = "changes of the zone before it is signed";
+            return Err(ZoneError::new(&place, found, allowed));
+        }
         let changes = Changes::of(self, source, differences)?;
         if let Some(zone) = build::patch(self, &changes) {
             return Ok(zone);
