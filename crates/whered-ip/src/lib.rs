@@ -26,6 +26,7 @@
 //! assert_eq!(found, Some(2));
 //! # Ok::<(), whered_ip::BlockError>(())
 //! ```
+pub mod column_names;
 mod compiled;
 mod host_bits;
 pub mod image;

@@ -9,7 +9,8 @@
 //! two cells   start_ip end_ip, from to, first last ...     ip prefix_length
 //! ```
 //!
-//! The first that is there wins, in the order of the lists below.
+//! The first that is there wins, in the order of the lists that all readers of tables have
+//! (`whered_ip::column_names`).
 
 use super::cell::{self, CellType};
 use super::guess::Guess;
@@ -19,77 +20,12 @@ use super::template::{Template, TypeSource};
 use super::{NetworkName, RowsError};
 use crate::error::shown;
 use crate::path::FieldPath;
-
-/// Columns whose cell is a network, an address or a range.
-const NETWORKS: &[&str] = &[
-    "cidr",
-    "networkcidr",
-    "ipcidr",
-    "prefix",
-    "ipprefix",
-    "ipnetwork",
-    "net",
-    "subnet",
-    "netblock",
-    "ipblock",
-    "range",
-    "iprange",
-    "networkrange",
-    "inetnum",
-    "inet6num",
-    "block",
-    "route",
-    "ip",
-    "ipaddress",
-    "ipaddr",
-];
-
-/// Columns with the first and the last address.
-const BOUNDS: &[(&str, &str)] = &[
-    ("startip", "endip"),
-    ("ipstart", "ipend"),
-    ("startipaddress", "endipaddress"),
-    ("startaddress", "endaddress"),
-    ("rangestart", "rangeend"),
-    ("iprangestart", "iprangeend"),
-    ("networkstart", "networkend"),
-    ("networkstartip", "networkendip"),
-    ("networkstartip", "networklastip"),
-    ("networkstartinteger", "networklastinteger"),
-    ("firstip", "lastip"),
-    ("ipfirst", "iplast"),
-    ("firstaddress", "lastaddress"),
-    ("ipfrom", "ipto"),
-    ("fromip", "toip"),
-    ("beginip", "endip"),
-    ("ipbegin", "ipend"),
-    ("lowip", "highip"),
-    ("iplow", "iphigh"),
-    ("startipnum", "endipnum"),
-    ("ipstartnum", "ipendnum"),
-    ("startnum", "endnum"),
-    ("startint", "endint"),
-    ("start", "end"),
-    ("from", "to"),
-    ("first", "last"),
-    ("begin", "end"),
-    ("low", "high"),
-    ("lower", "upper"),
-];
-
-/// Columns with the length of a prefix whose address another one has.
-const LENGTHS: &[&str] =
-    &["prefixlength", "prefixlen", "masklength", "masklen", "netmasklength", "cidrlength"];
+pub(super) use whered_ip::column_names::plain_name;
+use whered_ip::column_names::{BOUNDS, LENGTHS, NETWORKS};
 
 /// In a message.
 pub(super) const ALLOWED: &str = "a column network or address (also cidr, prefix, ip, range, or \
                                   start_ip and end_ip); --columns gives names to columns";
-
-/// A name as the lists above have it.
-pub(super) fn plain_name(name: &str) -> String {
-    let letters = name.chars().filter(|letter| !matches!(letter, '_' | '-' | '.' | ' '));
-    letters.flat_map(char::to_lowercase).collect()
-}
 
 /// The cells that hold a row's addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]

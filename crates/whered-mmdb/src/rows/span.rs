@@ -80,9 +80,9 @@ impl Span {
         )
     }
 
-    /// An address and the length of its network's prefix.
+    /// An address and the length of its network's prefix, or its netmask.
     pub(super) fn with_length(address: &str, length: &str) -> Result<Span, Expectation> {
-        let allowed = "an address and a prefix length of its family";
+        let allowed = "an address and a prefix length of its family, or a netmask";
         let address = match End::parse(address).ok_or(allowed)? {
             End::Address(address) => address,
             End::Integer(number) => match u32::try_from(number) {
@@ -90,7 +90,17 @@ impl Span {
                 Err(_) => IpAddr::V6(Ipv6Addr::from_bits(number)),
             },
         };
-        let length = length.trim().parse().map_err(|_| allowed)?;
+        let length = length.trim();
+        let length = match length.parse::<Ipv4Addr>() {
+            // A mask with a gap, or of no bits, is a wildcard mask or a mistake.
+            Ok(mask) if address.is_ipv4() && mask.to_bits() != 0 => {
+                let ones = mask.to_bits().leading_ones();
+                let is_mask = mask.to_bits().count_ones() == ones;
+                is_mask.then_some(ones as u8).ok_or(allowed)?
+            }
+            Ok(_) => return Err(allowed),
+            Err(_) => length.parse().map_err(|_| allowed)?,
+        };
         Prefix::new(address, length).map(Span::from).map_err(|_| allowed)
     }
 
@@ -187,6 +197,12 @@ mod tests {
             assert_eq!(prefixes(Span::parse(&format!("{first} - {last}"))), expected);
         }
         assert_eq!(prefixes(Span::with_length("1.2.3.4", "24")), "1.2.3.0/24");
+        assert_eq!(prefixes(Span::with_length("1.2.3.4", " 255.255.255.0")), "1.2.3.0/24");
+        assert_eq!(prefixes(Span::with_length("1.2.3.4", "255.255.255.255")), "1.2.3.4/32");
+        for mask in ["0.0.0.255", "255.0.255.0", "0.0.0.0", "255.255.255"] {
+            assert!(Span::with_length("1.2.3.4", mask).is_err(), "{mask}");
+        }
+        assert!(Span::with_length("2001:db8::", "255.0.0.0").is_err());
         assert_eq!(prefixes(Span::parse("10.0.0.0/8")), "10.0.0.0/8");
         assert_eq!(prefixes(Span::parse("2001:db8::1")), "2001:db8::1/128");
     }

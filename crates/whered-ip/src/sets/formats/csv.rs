@@ -21,87 +21,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use super::{Block, SetEntry, SetTextError, block_of, list_block_at};
+use crate::column_names::{BOUNDS, LENGTHS, NETWORKS, plain_name};
 use crate::text;
-
-/// Names of columns with a block, in small letters and without signs between words.
-const NETWORKS: &[&str] = &[
-    "cidr",
-    "networkcidr",
-    "ipcidr",
-    "cidrblock",
-    "prefix",
-    "ipprefix",
-    "ipv4prefix",
-    "ipv6prefix",
-    "ipnetwork",
-    "ipv4network",
-    "ipv6network",
-    "net",
-    "subnet",
-    "netblock",
-    "ipblock",
-    "range",
-    "iprange",
-    "ipranges",
-    "networkrange",
-    "inetnum",
-    "inet6num",
-    "block",
-    "route",
-    "ip",
-    "ipaddress",
-    "ipaddr",
-    "ipv4",
-    "ipv6",
-    "address",
-    "srcip",
-    "dstip",
-];
-
-/// Names of columns with the first and the last address.
-const BOUNDS: &[(&str, &str)] = &[
-    ("startip", "endip"),
-    ("ipstart", "ipend"),
-    ("startipaddress", "endipaddress"),
-    ("startaddress", "endaddress"),
-    ("rangestart", "rangeend"),
-    ("iprangestart", "iprangeend"),
-    ("networkstart", "networkend"),
-    ("networkstartip", "networkendip"),
-    ("networkstartip", "networklastip"),
-    ("networkstartinteger", "networklastinteger"),
-    ("firstip", "lastip"),
-    ("ipfirst", "iplast"),
-    ("firstaddress", "lastaddress"),
-    ("ipfrom", "ipto"),
-    ("fromip", "toip"),
-    ("beginip", "endip"),
-    ("ipbegin", "ipend"),
-    ("lowip", "highip"),
-    ("iplow", "iphigh"),
-    ("startipnum", "endipnum"),
-    ("ipstartnum", "ipendnum"),
-    ("startnum", "endnum"),
-    ("startint", "endint"),
-    ("start", "end"),
-    ("from", "to"),
-    ("first", "last"),
-    ("begin", "end"),
-    ("low", "high"),
-    ("lower", "upper"),
-];
-
-/// Columns with the length of a prefix, or its mask, whose address another column has.
-const LENGTHS: &[&str] = &[
-    "prefixlength",
-    "prefixlen",
-    "masklength",
-    "masklen",
-    "netmasklength",
-    "cidrlength",
-    "netmask",
-    "mask",
-];
 
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
@@ -567,10 +488,4 @@ fn default_columns<'t>(
         () if is_block(0) => Ok((0, None)),
         () => Err(HEADER.to_owned()),
     }
-}
-
-/// A name in small letters, without signs between words.
-fn plain_name(name: &str) -> String {
-    let letters = name.chars().filter(|letter| !matches!(letter, '_' | '-' | '.' | ' '));
-    letters.flat_map(char::to_lowercase).collect()
 }
