@@ -17,7 +17,7 @@ static ZONE: LazyLock<Zone> = LazyLock::new(|| {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut overlay = ZoneOverlay::default();
-    if overlay.take_part(bytes).is_ok() {
+    if overlay.take_parts(bytes).is_ok() {
         let _ = ZONE.patched("overlay", &[overlay.over(&ZONE)]);
     }
     let Ok(update) = Update::read(bytes) else { return };

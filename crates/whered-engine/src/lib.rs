@@ -69,7 +69,7 @@ pub use durability::{
 };
 pub use engine::{
     BeforeData, DatabaseReader, Engine, EngineOptions, GenerationReader, ReloadReport, SetRules,
-    SigningTask, ZoneReport,
+    SigningTask, UpdateError, ZoneReport,
 };
 pub use error::{EngineError, ExplainError, Subject, WriteError};
 pub use generation::Generation;

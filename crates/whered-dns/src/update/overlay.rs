@@ -68,7 +68,7 @@ impl ZoneOverlay {
     }
 
     /// Takes the changes of one update in. `base` is the zone of the file. Gives the parts that
-    /// have changed, as bytes for [`ZoneOverlay::take_part`].
+    /// have changed, as bytes for [`ZoneOverlay::take_parts`].
     pub fn take(&mut self, base: &Zone, served: &Zone, difference: &Difference) -> Vec<Vec<u8>> {
         self.base_serial = base.serial();
         self.serial = difference.to_serial;
@@ -169,20 +169,24 @@ impl ZoneOverlay {
         bytes
     }
 
-    /// Puts a part in the place of what is known of its owner.
+    /// Puts parts, one behind the other, in the place of what is known of their owners.
     ///
     /// # Errors
     ///
-    /// The bytes are no part.
-    pub fn take_part(&mut self, bytes: &[u8]) -> Result<(), OverlayError> {
+    /// The bytes are no parts.
+    pub fn take_parts(&mut self, bytes: &[u8]) -> Result<(), OverlayError> {
         let mut reader = Reader { bytes, at: 0 };
+        while reader.at < bytes.len() {
+            self.take_part(&mut reader)?;
+        }
+        Ok(())
+    }
+
+    fn take_part(&mut self, reader: &mut Reader<'_>) -> Result<(), OverlayError> {
         let (base_serial, serial) = (reader.u32()?, reader.u32()?);
         let owner = reader.name()?;
         let removed = reader.records(&owner)?;
         let added = reader.records(&owner)?;
-        if reader.at != bytes.len() {
-            return Err(reader.error());
-        }
         (self.base_serial, self.serial) = (base_serial, serial);
         self.set(owner, OwnerChanges { removed, added });
         Ok(())

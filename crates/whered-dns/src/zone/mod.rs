@@ -259,6 +259,12 @@ impl Zone {
         &self.origin
     }
 
+    /// Whether it has signatures.
+    #[must_use]
+    pub fn is_signed(&self) -> bool {
+        self.signed.is_some()
+    }
+
     /// The serial number of the SOA.
     #[must_use]
     pub fn serial(&self) -> u32 {

@@ -26,6 +26,7 @@ mod rules;
 mod signing;
 mod sites;
 mod snapshot;
+mod updates;
 mod zones;
 
 use std::collections::BTreeMap;
@@ -62,6 +63,7 @@ pub use reader::{DatabaseReader, GenerationReader};
 pub use reload::ReloadReport;
 pub use rules::SetRules;
 pub use signing::SigningTask;
+pub use updates::UpdateError;
 pub use zones::ZoneReport;
 
 /// How to open an engine.

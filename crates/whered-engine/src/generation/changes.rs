@@ -4,18 +4,26 @@
 //! and written out again for snapshots. Not for: applying it (`steering`, `rulesets`, `zones`).
 //! Cost: a copy costs a pointer for each ruleset and a token for each challenge.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use whered_dns::update::ZoneOverlay;
 use whered_dns::{Challenges, Name};
 
 use crate::journal::operation::Operation;
 use crate::rulesets::command_rules::CommandRules;
 use crate::steering::site_changes::SiteChanges;
 
-/// Changes of sites, rulesets, and challenges.
+/// What updates have made of zones, by their origins.
+pub(crate) type Overlays = BTreeMap<Name, Arc<ZoneOverlay>>;
+
+/// Changes of sites, rulesets, challenges and zones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) sites: SiteChanges,
     pub(crate) rules: CommandRules,
     pub(crate) challenges: Challenges,
+    pub(crate) overlays: Overlays,
 }
 
 impl Changes {
@@ -26,13 +34,14 @@ impl Changes {
     pub(crate) fn record(&mut self, operation: &Operation<'_>) -> Result<bool, String> {
         Ok(self.sites.record(operation)
             || self.rules.record(operation)?
-            || self.record_challenge(operation)?)
+            || self.record_challenge(operation)?
+            || self.record_zone(operation)?)
     }
 
     /// Whether commands have changed nothing that a generation is built from.
     pub(crate) fn is_empty(&self) -> bool {
         let mut built_from = self.sites.operations().chain(self.rules.operations());
-        built_from.next().is_none()
+        built_from.next().is_none() && self.overlays.is_empty()
     }
 
     /// Operations that record all of this again.
@@ -41,7 +50,34 @@ impl Changes {
             let owner = owner.to_string().into();
             Operation::SetChallenge { owner, token, expires_at_millis }
         });
-        self.sites.operations().chain(self.rules.operations()).chain(challenges)
+        let zones = self.overlays.iter().flat_map(|(origin, overlay)| {
+            overlay.parts().map(move |parts| {
+                let zone = origin.to_string().into();
+                Operation::ChangeZone { zone, parts: parts.into() }
+            })
+        });
+        self.sites.operations().chain(self.rules.operations()).chain(challenges).chain(zones)
+    }
+
+    fn record_zone(&mut self, operation: &Operation<'_>) -> Result<bool, String> {
+        let origin = |zone: &str| {
+            zone.parse::<Name>().map_err(|error| format!("changes of the zone '{zone}': {error}"))
+        };
+        match operation {
+            Operation::ChangeZone { zone, parts } => {
+                let origin = origin(zone)?;
+                let overlay = self.overlays.entry(origin.clone()).or_default();
+                Arc::make_mut(overlay).take_parts(parts).map_err(|error| error.to_string())?;
+                if overlay.is_empty() {
+                    self.overlays.remove(&origin);
+                }
+            }
+            Operation::DiscardZone { zone } => {
+                self.overlays.remove(&origin(zone)?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 
     fn record_challenge(&mut self, operation: &Operation<'_>) -> Result<bool, String> {

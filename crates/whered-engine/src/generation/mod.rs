@@ -16,12 +16,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use whered_dns::update::ZoneOverlay;
 use whered_dns::{Answer, Choice, Chooser, Client, Name, Zone, Zones};
 use whered_geo::Place;
 
 use crate::databases::NamedDatabase;
 use crate::error::{EngineError, Subject};
-use crate::generation::changes::Changes;
+use crate::generation::changes::{Changes, Overlays};
 use crate::generation::setup::{LoadedFiles, Setup};
 use crate::rulesets::{CompileContext, NamedRuleset, NumberedRuleset, ReadFile, RulesOptions};
 use crate::steering::pool::{Pool, Site};
@@ -33,7 +34,14 @@ pub struct Generation {
     number: u64,
     databases: Vec<Arc<NamedDatabase>>,
     place_database: Option<usize>,
+    /// The zones as their files or primaries have them.
     zone_list: Vec<Arc<Zone>>,
+    /// What updates have made of some of them.
+    overlays: Overlays,
+    /// Both together, as they are served.
+    served_zones: Vec<Arc<Zone>>,
+    /// Of zones whose updates did not fit the file at the start, why.
+    unfit_overlays: Vec<String>,
     /// For each zone what answers at the addresses below its apex.
     reversed: Arc<[Option<ReversedSource>]>,
     zones: Arc<Zones>,
@@ -103,7 +111,8 @@ impl Generation {
         let place_database = place_database(setup, &databases)?;
         let pools: Vec<_> = setup.pools.iter().map(|p| Arc::new(changes.sites.apply(p))).collect();
         let reversed = reversed(setup, &databases)?;
-        let zones = Arc::new(build_zones(&zone_list, &reversed, &pools)?);
+        let (overlays, served_zones, unfit) = overlaid(&zone_list, changes, is_start)?;
+        let zones = Arc::new(build_zones(&served_zones, &reversed, &pools)?);
         let context =
             CompileContext { databases: &databases, default: place_database, options: setup.rules };
         let (rulesets, resting) = rulesets(&files, changes, &context, known, is_start)?;
@@ -112,6 +121,9 @@ impl Generation {
             databases,
             place_database,
             zone_list,
+            overlays,
+            served_zones,
+            unfit_overlays: unfit,
             reversed,
             zones,
             pools,
@@ -159,7 +171,7 @@ impl Generation {
         next.pools[index] = Arc::new(pool);
         next.steering[index] = next.new_steering(&next.pools[index]);
         if answers_differ {
-            next.zones = Arc::new(build_zones(&next.zone_list, &next.reversed, &next.pools)?);
+            next.zones = Arc::new(build_zones(&next.served_zones, &next.reversed, &next.pools)?);
         }
         Ok(next)
     }
@@ -240,10 +252,45 @@ impl Generation {
         index: usize,
         zone: Arc<Zone>,
     ) -> Result<Generation, EngineError> {
-        let mut zone_list = self.zone_list.clone();
-        zone_list[index] = zone;
-        let zones = Arc::new(build_zones(&zone_list, &self.reversed, &self.pools)?);
-        Ok(Generation { zone_list, zones, ..self.next() })
+        let mut next = self.next();
+        next.served_zones[index] = match self.overlays.get(zone.origin()) {
+            Some(overlay) => with_overlay(&zone, overlay)?,
+            None => Arc::clone(&zone),
+        };
+        next.zone_list[index] = zone;
+        next.zones = Arc::new(build_zones(&next.served_zones, &next.reversed, &next.pools)?);
+        Ok(next)
+    }
+
+    /// The next generation after an update of a zone, which is served so.
+    ///
+    /// # Errors
+    /// As [`Generation::build`].
+    pub(crate) fn with_updated_zone(
+        &self,
+        index: usize,
+        overlay: Arc<ZoneOverlay>,
+        served: Arc<Zone>,
+    ) -> Result<Generation, EngineError> {
+        let mut next = self.next();
+        if overlay.is_empty() {
+            next.overlays.remove(served.origin());
+        } else {
+            next.overlays.insert(served.origin().clone(), overlay);
+        }
+        next.served_zones[index] = served;
+        next.zones = Arc::new(build_zones(&next.served_zones, &next.reversed, &next.pools)?);
+        Ok(next)
+    }
+
+    /// A zone as its file or its primaries have it, with its place in the configuration.
+    pub(crate) fn base_zone(&self, origin: &Name) -> Option<(usize, &Arc<Zone>)> {
+        self.zone_list.iter().enumerate().find(|(_, zone)| zone.origin() == origin)
+    }
+
+    /// Of zones whose updates did not fit the file at the start, why; one line each.
+    pub fn unfit_overlays(&self) -> &[String] {
+        &self.unfit_overlays
     }
 
     /// The next generation, which shares everything.
@@ -253,6 +300,9 @@ impl Generation {
             databases: self.databases.clone(),
             place_database: self.place_database,
             zone_list: self.zone_list.clone(),
+            overlays: self.overlays.clone(),
+            served_zones: self.served_zones.clone(),
+            unfit_overlays: self.unfit_overlays.clone(),
             reversed: Arc::clone(&self.reversed),
             zones: Arc::clone(&self.zones),
             pools: self.pools.clone(),
@@ -452,6 +502,51 @@ fn rulesets(
         }
     }
     Ok((rulesets, resting))
+}
+
+/// What updates have made of zones, the zones with it, and why some of it does not fit.
+type OverlaidZones = (Overlays, Vec<Arc<Zone>>, Vec<String>);
+
+/// Puts what updates have made of zones over them.
+fn overlaid(
+    zones: &[Arc<Zone>],
+    changes: &Changes,
+    is_start: bool,
+) -> Result<OverlaidZones, EngineError> {
+    let mut unfit = Vec::new();
+    let served = zones.iter().map(|zone| match changes.overlays.get(zone.origin()) {
+        None => Ok(Arc::clone(zone)),
+        Some(overlay) => match with_overlay(zone, overlay) {
+            // At a start there is nothing that could serve on.
+            Err(error) if is_start => {
+                unfit.push(error.to_string());
+                Ok(Arc::new(Zone::unavailable(zone.origin())))
+            }
+            other => other,
+        },
+    });
+    let served = served.collect::<Result<_, _>>()?;
+    Ok((changes.overlays.clone(), served, unfit))
+}
+
+/// A zone with what updates have made of it.
+fn with_overlay(zone: &Arc<Zone>, overlay: &ZoneOverlay) -> Result<Arc<Zone>, EngineError> {
+    if overlay.is_empty() || zone.is_unavailable() {
+        return Ok(Arc::clone(zone));
+    }
+    let origin = zone.origin();
+    let unfit = |reason: String| {
+        EngineError::new(format!(
+            "zone '{origin}': what updates have changed does not fit its file: {reason}; 'whered zone \
+             discard {origin}' drops what they changed"
+        ))
+        .about(Subject::Zone(origin.to_string()))
+    };
+    if zone.is_signed() {
+        return Err(unfit("the file has signatures now".to_owned()));
+    }
+    let patched = zone.patched("UPDATE", &[overlay.over(zone)]);
+    patched.map(Arc::new).map_err(|error| unfit(error.to_string()))
 }
 
 fn place_database(

@@ -36,6 +36,20 @@ pub struct ZoneSource {
     pub follows_file: bool,
 }
 
+impl ZoneSource {
+    /// An unsigned zone of a file that is loaded anew when it changes.
+    pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> ZoneSource {
+        ZoneSource {
+            name: name.into(),
+            path: path.into(),
+            reversed: None,
+            dnssec: Dnssec::default(),
+            sign: None,
+            follows_file: true,
+        }
+    }
+}
+
 /// Everything that a generation is built from.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {

@@ -30,6 +30,8 @@
 //!   ReplaceRule     ruleset | number u32 | text
 //!   SetChallenge    owner | token | expires_at_millis u64
 //!   RemoveChallenge owner | has_token u8 [token]
+//!   ChangeZone      zone | parts of its overlay
+//!   DiscardZone     zone
 //!   Batch           { kind u16 | payload as bytes }*               all or nothing, of kinds 1 to 4 and 11 to 18
 //!   Batch           (kind 20) as above, of any kinds but batches and feeds
 //!   AddPrefixes     (kind 24) as above with { block }*, where some are ranges; RemovePrefixes (25), too
@@ -200,6 +202,15 @@ pub(crate) enum Operation<'a> {
         owner: Cow<'a, str>,
         token: Option<&'a str>,
     },
+    /// Puts what updates have made of some owners of a zone in the place of what was there.
+    ChangeZone {
+        zone: Cow<'a, str>,
+        parts: Cow<'a, [u8]>,
+    },
+    /// Forgets all that updates have made of a zone.
+    DiscardZone {
+        zone: &'a str,
+    },
     /// Operations that are found together or not at all.
     Batch(Vec<Operation<'a>>),
 }
@@ -232,6 +243,10 @@ const DELETE_SETS_KIND: u16 = 27;
 /// The frame kinds of operations on ACME challenges.
 const SET_CHALLENGE_KIND: u16 = 48;
 const REMOVE_CHALLENGE_KIND: u16 = 49;
+
+/// The frame kinds of changes of zones.
+const CHANGE_ZONE_KIND: u16 = 50;
+const DISCARD_ZONE_KIND: u16 = 51;
 
 /// The frame kind of a batch with an operation of this kind, or without any: the larger of two
 /// where there are several.
@@ -307,6 +322,8 @@ impl<'a> Operation<'a> {
             Operation::ReplaceRule { .. } => 36,
             Operation::SetChallenge { .. } => SET_CHALLENGE_KIND,
             Operation::RemoveChallenge { .. } => REMOVE_CHALLENGE_KIND,
+            Operation::ChangeZone { .. } => CHANGE_ZONE_KIND,
+            Operation::DiscardZone { .. } => DISCARD_ZONE_KIND,
         }
     }
 
@@ -363,6 +380,8 @@ impl<'a> Operation<'a> {
             Operation::RemoveChallenge { owner, token } => {
                 4 + owner.len() + 1 + token.map_or(0, |token| 4 + token.len())
             }
+            Operation::ChangeZone { zone, parts } => 8 + zone.len() + parts.len(),
+            Operation::DiscardZone { zone } => 4 + zone.len(),
         }
     }
 
@@ -374,6 +393,8 @@ impl<'a> Operation<'a> {
             self.encode_rules(&mut out);
         } else if (11..=MIXED_BATCH_KIND).contains(&self.kind()) {
             self.encode_values(&mut out);
+        } else if self.kind() >= SET_CHALLENGE_KIND {
+            self.encode_names(&mut out);
         } else {
             self.encode_first_kinds(&mut out);
         }
@@ -401,10 +422,11 @@ impl<'a> Operation<'a> {
             BATCH_KIND | MIXED_BATCH_KIND => input.batch(),
             32..=36 => input.rules_operation(),
             SET_CHALLENGE_KIND | REMOVE_CHALLENGE_KIND => input.challenge_operation(),
+            CHANGE_ZONE_KIND | DISCARD_ZONE_KIND => input.zone_operation(),
             _ => Err(format!(
                 "operation of unknown kind {kind}; this program knows 1 to {MIXED_BATCH_KIND}, \
-                 {ADD_RANGES_KIND} to {DELETE_SETS_KIND}, 32 to 36, {SET_CHALLENGE_KIND} and \
-                 {REMOVE_CHALLENGE_KIND}"
+                 {ADD_RANGES_KIND} to {DELETE_SETS_KIND}, 32 to 36, and {SET_CHALLENGE_KIND} to \
+                 {DISCARD_ZONE_KIND}"
             )),
         }?;
         let left = payload.len() - input.offset;

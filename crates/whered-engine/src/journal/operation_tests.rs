@@ -59,6 +59,9 @@ fn samples() -> Vec<Operation<'static>> {
         },
         Operation::RemoveChallenge { owner: "".into(), token: Some("t") },
         Operation::RemoveChallenge { owner: "x".into(), token: None },
+        Operation::ChangeZone { zone: "example.com.".into(), parts: vec![1, 2, 3].into() },
+        Operation::ChangeZone { zone: "".into(), parts: Vec::new().into() },
+        Operation::DiscardZone { zone: "example.com." },
     ];
     samples.extend(values());
     samples.extend(rules());
@@ -187,7 +190,7 @@ fn an_unknown_kind_or_version_is_an_error_that_says_what_is_known() {
     assert!(
         Operation::decode(99, &[1])
             .unwrap_err()
-            .contains("knows 1 to 20, 24 to 27, 32 to 36, 48 and 49")
+            .contains("knows 1 to 20, 24 to 27, 32 to 36, and 48 to 51")
     );
     assert!(Operation::decode(1, &[9]).unwrap_err().contains("reads version 1"));
     assert!(Operation::decode(1, &[]).unwrap_err().contains("byte 0"));

@@ -9,9 +9,9 @@ use std::borrow::Cow;
 use whered_geo::{Cell, Place};
 
 use super::{
-    ADD_POINTS_KIND, BATCH_KIND, DELETE_SETS_KIND, Decoder, Encoder, KeyPair, LOAD_MEMBERS_KIND,
-    MIXED_BATCH_KIND, Operation, REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores, VERSION,
-    is_of_keyspace, push_to_batch,
+    ADD_POINTS_KIND, BATCH_KIND, DELETE_SETS_KIND, DISCARD_ZONE_KIND, Decoder, Encoder, KeyPair,
+    LOAD_MEMBERS_KIND, MIXED_BATCH_KIND, Operation, REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores,
+    VERSION, is_of_keyspace, push_to_batch,
 };
 
 impl Operation<'_> {
@@ -75,6 +75,13 @@ impl Operation<'_> {
                 out.bytes(pool.as_bytes());
                 out.bytes(site.as_bytes());
             }
+            _ => {}
+        }
+    }
+
+    /// Operations on challenges and zones.
+    pub(super) fn encode_names(&self, out: &mut Encoder) {
+        match self {
             Operation::SetChallenge { owner, token, expires_at_millis } => {
                 out.bytes(owner.as_bytes());
                 out.bytes(token.as_bytes());
@@ -85,6 +92,11 @@ impl Operation<'_> {
                 out.u8(u8::from(token.is_some()));
                 token.iter().for_each(|token| out.bytes(token.as_bytes()));
             }
+            Operation::ChangeZone { zone, parts } => {
+                out.bytes(zone.as_bytes());
+                out.bytes(parts);
+            }
+            Operation::DiscardZone { zone } => out.bytes(zone.as_bytes()),
             _ => {}
         }
     }
@@ -208,6 +220,14 @@ impl<'a> Decoder<'a> {
         }
         let token = if self.u8()? == 1 { Some(self.text()?) } else { None };
         Ok(Operation::RemoveChallenge { owner, token })
+    }
+
+    pub(super) fn zone_operation(&mut self) -> Result<Operation<'a>, String> {
+        let zone = self.text()?;
+        if self.kind == DISCARD_ZONE_KIND {
+            return Ok(Operation::DiscardZone { zone });
+        }
+        Ok(Operation::ChangeZone { zone: zone.into(), parts: self.bytes()?.into() })
     }
 
     pub(super) fn batch(&mut self) -> Result<Operation<'a>, String> {
