@@ -81,6 +81,9 @@ fn a_zone_is_signed_with_its_pools_and_takes_sites_and_challenges() {
     engine.reload(setup(&folder.0)).unwrap();
     assert!(is_signed());
     assert_eq!(engine.signing_tasks(), []);
+    // A command may add a site of the other family.
+    let site = Site::new("two", None, vec!["2001:db8::2".parse().unwrap()]);
+    assert!(engine.put_site("www", site).unwrap().value);
     // Nine days on, the first signatures end in less than five.
     let later = engine.now_millis() / 1000 + 10 * 86_400;
     let expected = SigningTask::Sign { zone: "example.com".to_owned() };
@@ -122,6 +125,10 @@ fn wrong_keys_are_refused_in_one_line_with_their_file() {
     refused("No such file");
     fs::write(&private, secret).unwrap();
     set_mode(&private, 0o600);
+    let text_of_private = fs::read_to_string(&private).unwrap();
+    fs::write(&private, format!("{text_of_private}Delete: 20200101000000\n")).unwrap();
+    refused("which has expired");
+    fs::write(&private, text_of_private).unwrap();
     let states = folder.keys().states_path();
     fs::write(&states, "step over\n").unwrap();
     set_mode(&states, 0o600);

@@ -24,6 +24,7 @@ use super::key_tag;
 use crate::code::RecordType;
 use crate::name::Name;
 use crate::record::record_data;
+use crate::zone::mnemonics::time;
 
 /// The flags of a zone's key, without and with the bit of a secure entry point (RFC 4034, 2.1.1).
 const ZONE_KEY: u16 = 256;
@@ -31,6 +32,8 @@ const ENTRY_POINT: u16 = 257;
 const DNSSEC_PROTOCOL: u8 = 3;
 /// The digest of a DS: SHA-256.
 const DS_SHA256: u8 = 2;
+/// The bytes of `YYYYMMDDHHMMSS`.
+const TIME_LENGTH: usize = 14;
 
 /// How a key signs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +106,8 @@ pub struct SigningKey {
     algorithm: KeyAlgorithm,
     tag: u16,
     is_entry_point: bool,
+    /// When it may be used, by the times that BIND's tools write.
+    times: KeyTimes,
     /// The data of its DNSKEY.
     data: Box<[u8]>,
     pair: KeyPair,
@@ -112,6 +117,40 @@ pub struct SigningKey {
 impl fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SigningKey({}/{})", self.algorithm.number(), self.tag)
+    }
+}
+
+/// The times of a key, in seconds since 1970.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct KeyTimes {
+    /// It is not used before.
+    begin: Option<u32>,
+    /// It is not used from then on.
+    end: Option<u32>,
+}
+
+impl KeyTimes {
+    /// Of a private text: `Activate: 20260101000000`, and the same for Publish, Inactive, Delete
+    /// and Revoke.
+    fn read(private_text: &str) -> Result<KeyTimes, KeyError> {
+        let mut times = KeyTimes::default();
+        for line in private_text.lines() {
+            let Some((field, value)) = line.split_once(':') else { continue };
+            let is_begin = matches!(field, "Publish" | "Activate");
+            if !is_begin && !matches!(field, "Inactive" | "Delete" | "Revoke") {
+                continue;
+            }
+            let value = value.trim();
+            let time = time(value)
+                .filter(|_| value.len() == TIME_LENGTH)
+                .ok_or_else(|| wrong(format_args!("'{field}' with no time"), "YYYYMMDDHHMMSS"))?;
+            if is_begin {
+                times.begin = Some(times.begin.map_or(time, |known| known.max(time)));
+            } else {
+                times.end = Some(times.end.map_or(time, |known| known.min(time)));
+            }
+        }
+        Ok(times)
     }
 }
 
@@ -197,7 +236,8 @@ impl SigningKey {
         let algorithm = SecurityAlgorithm::from_int(number);
         let public = Dnskey::new(flags, protocol, algorithm, public.to_vec())
             .map_err(|_| wrong("a long DNSKEY", "a key of 32 or 64 bytes"))?;
-        SigningKey::of_parts(&secret, &public)
+        let key = SigningKey::of_parts(&secret, &public)?;
+        Ok(SigningKey { times: KeyTimes::read(private_text)?, ..key })
     }
 
     fn of_parts(secret: &SecretKeyBytes, public: &Dnskey<Vec<u8>>) -> Result<SigningKey, KeyError> {
@@ -214,7 +254,8 @@ impl SigningKey {
         let [f0, f1] = public.flags().to_be_bytes();
         let data = [&[f0, f1, DNSSEC_PROTOCOL, number], public.public_key().as_slice()].concat();
         let (tag, is_entry_point) = (key_tag(&data), public.flags() == ENTRY_POINT);
-        Ok(SigningKey { algorithm, tag, is_entry_point, data: data.into(), pair })
+        let times = KeyTimes::default();
+        Ok(SigningKey { algorithm, tag, is_entry_point, times, data: data.into(), pair })
     }
 
     /// Its tag, which need not be unique.
@@ -233,6 +274,15 @@ impl SigningKey {
     #[must_use]
     pub fn is_entry_point(&self) -> bool {
         self.is_entry_point
+    }
+
+    /// Why it may not be used at a time in seconds since 1970; nothing if it may.
+    pub(super) fn time_fault(&self, now_seconds: u64) -> Option<&'static str> {
+        let KeyTimes { begin, end } = self.times;
+        if end.is_some_and(|end| now_seconds >= u64::from(end)) {
+            return Some("has expired");
+        }
+        begin.filter(|begin| now_seconds < u64::from(*begin)).map(|_| "is not active yet")
     }
 
     /// The data of its DNSKEY.
@@ -343,6 +393,32 @@ mod tests {
             assert!(read.is_entry_point() && read.sign(b"text").is_some());
             assert!(!format!("{made:?}").contains("PrivateKey"));
         }
+    }
+
+    #[test]
+    fn the_times_of_binds_tools_are_kept_to() {
+        let made = SigningKey::generate(&zone(), KeyAlgorithm::Ed25519).expect("a key");
+        let read = |lines: &str| {
+            SigningKey::read(&zone(), &made.public_text, &format!("{}{lines}", made.private_text))
+        };
+        let day = 86_400;
+        for (lines, now, expected) in [
+            ("Created: 20300101000000\n", 0, None),
+            ("Activate: 19700102000000\n", day - 1, Some("is not active yet")),
+            ("Publish: 19700101000000\nActivate: 19700102000000\n", day, None),
+            ("Inactive: 19700103000000\nDelete: 19700104000000\n", 2 * day - 1, None),
+            ("Delete: 19700104000000\nInactive: 19700103000000\n", 2 * day, Some("has expired")),
+        ] {
+            assert_eq!(read(lines).expect("a key").time_fault(now), expected, "{lines}");
+        }
+        for line in ["Delete: 1970\n", "Inactive: 19701303000000\n", "Activate: \n"] {
+            assert!(read(line).expect_err(line).to_string().contains("with no time"));
+        }
+        let key = read("Delete: 19700104000000\n").expect("a key");
+        let states = super::super::KeyStates::default();
+        let refused = super::super::SigningContext::new(vec![key], &states, 3 * day);
+        let refused = refused.expect_err("it is over");
+        assert!(refused.contains("which has expired"), "{refused}");
     }
 
     #[test]

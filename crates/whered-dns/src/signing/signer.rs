@@ -60,8 +60,8 @@ impl SigningContext {
     /// Signs with these keys at a time in seconds since 1970.
     ///
     /// # Errors
-    /// One line: no key, two keys with one tag, an algorithm of which no key signs the zone's keys
-    /// or none signs its data.
+    /// One line: no key, one whose time is over or has not come, two keys with one tag, an
+    /// algorithm of which no key signs the zone's keys or none signs its data.
     pub fn new(
         keys: Vec<SigningKey>,
         states: &KeyStates,
@@ -75,6 +75,16 @@ impl SigningContext {
                     KeyId::of(key)
                 ));
             }
+        }
+        let fault_of = |key: &SigningKey| {
+            let is_used = !states.retired.contains(&KeyId::of(key));
+            key.time_fault(now_seconds).filter(|_| is_used).map(|fault| (KeyId::of(key), fault))
+        };
+        if let Some((key, fault)) = keys.iter().find_map(fault_of) {
+            return Err(format!(
+                "the key {key}, which {fault}; allowed: keys whose times in the private file are \
+                 around now (dnssec-settime changes them)"
+            ));
         }
         if let Some(Rollover { old, new, .. }) = states.rollover
             && let Some(missing) = [old, new].into_iter().find(|key| !seen.contains(key))

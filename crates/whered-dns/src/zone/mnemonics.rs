@@ -109,7 +109,7 @@ pub(super) const SERVICES: &[(&str, u16)] = &[
 ];
 
 /// `20301231235959` or the seconds since 1970, as RFC 4034, 3.2 says; 32 bits that wrap.
-pub(super) fn time(text: &str) -> Option<u32> {
+pub(crate) fn time(text: &str) -> Option<u32> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }

@@ -31,7 +31,7 @@ mod index;
 pub(crate) mod layout;
 pub(crate) mod lexer;
 mod master;
-mod mnemonics;
+pub(crate) mod mnemonics;
 mod odd_parts;
 mod parsed_zone;
 mod plain;

@@ -381,6 +381,38 @@ path = "x"
         says: "a domain name such as example.com",
     },
     Mistake {
+        name: "keys of an unsigned zone",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+keys = "keys" #!
+"#,
+        says: "is there without sign = true; allowed: a directory of keys that sign",
+    },
+    Mistake {
+        name: "signed and stripped",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+sign = true
+unsigned = "strip" #!
+"#,
+        says: "is there with sign = true; allowed: one of both",
+    },
+    Mistake {
+        name: "a signed blocklist",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+sign = true #!
+blocklist = { set = "s" }
+"#,
+        says: "a zone whose names are all in its file",
+    },
+    Mistake {
         name: "blocklist of a foreign address",
         setting: Setting::None,
         config: r#"[[zone]]
