@@ -59,6 +59,12 @@ impl Challenges {
         Name::from_wire(&[LABEL, lower.as_wire()].concat())
     }
 
+    /// Whether challenges can stand at a name.
+    #[must_use]
+    pub fn is_owner(name: &Name) -> bool {
+        Challenges::may_own(&lower(name))
+    }
+
     /// Whether a text can be a token: the unpadded base64url of a SHA-256.
     #[must_use]
     pub fn is_token(text: &str) -> bool {

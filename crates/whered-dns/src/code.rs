@@ -59,7 +59,14 @@ record_types! {
 
 impl RecordType {
     /// The type that a text names: `MX` in any case, or `TYPE15`.
-    pub(crate) fn from_text(text: &str) -> Option<RecordType> {
+    ///
+    /// ```
+    /// use whered_dns::RecordType;
+    /// assert_eq!(RecordType::from_text("mx"), Some(RecordType::MX));
+    /// assert_eq!(RecordType::from_text("no type"), None);
+    /// ```
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<RecordType> {
         if text.eq_ignore_ascii_case("NSAP-PTR") {
             return Some(RecordType(23));
         }

@@ -316,5 +316,5 @@ fn bytes_that_are_no_part_are_refused() {
     }
     assert_eq!(overlay.counts(), (1, 2));
     let owner: Name = "new.example.com".parse().unwrap();
-    assert!(Update::read(&update).unwrap().touched().any(|(touched, _)| *touched == owner));
+    assert!(Update::read(&update).unwrap().steps().iter().any(|step| *step.owner() == owner));
 }

@@ -1,7 +1,7 @@
 //! What an UPDATE (RFC 2136) asks for, whether its prerequisites hold, and the changes that it
 //! makes.
 //!
-//! Not for: who may ask (the caller; [`Update::touched`] says what is asked for), TSIG
+//! Not for: who may ask (the caller; [`Update::steps`] says what is asked for), TSIG
 //! (`transfer`), keeping the changes (`overlay.rs` is their form).
 //!
 //! ```text
@@ -47,7 +47,7 @@ const CLASS_ANY: u16 = 255;
 pub struct Update {
     zone: Name,
     prerequisites: Vec<Prerequisite>,
-    changes: Vec<Change>,
+    steps: Vec<UpdateStep>,
 }
 
 #[derive(Debug, Clone)]
@@ -59,11 +59,16 @@ enum Prerequisite {
     Record(ZoneRecord),
 }
 
+/// One step of an update.
 #[derive(Debug, Clone)]
-enum Change {
+pub enum UpdateStep {
+    /// Adds a record.
     Add(ZoneRecord),
+    /// Removes a record, whatever its TTL.
     Remove(ZoneRecord),
+    /// Removes all records of an owner and type.
     RemoveRrset(Name, RecordType),
+    /// Removes all records of an owner.
     RemoveName(Name),
 }
 
@@ -87,9 +92,9 @@ impl Update {
         }
         let prerequisites = message.answers.into_iter().map(Prerequisite::read);
         let prerequisites = prerequisites.collect::<Result<_, _>>()?;
-        let changes = message.authorities.into_iter().map(Change::read);
-        let changes = changes.collect::<Result<_, _>>()?;
-        Ok(Update { zone, prerequisites, changes })
+        let steps = message.authorities.into_iter().map(UpdateStep::read);
+        let steps = steps.collect::<Result<_, _>>()?;
+        Ok(Update { zone, prerequisites, steps })
     }
 
     /// The zone that is to be changed.
@@ -98,31 +103,10 @@ impl Update {
         &self.zone
     }
 
-    /// What is to be changed: owners and types; no type for all records of an owner.
-    pub fn touched(&self) -> impl Iterator<Item = (&Name, Option<RecordType>)> {
-        self.changes.iter().map(|change| match change {
-            Change::Add(record) | Change::Remove(record) => {
-                (&record.owner, Some(record.record_type))
-            }
-            Change::RemoveRrset(owner, record_type) => (owner, Some(*record_type)),
-            Change::RemoveName(owner) => (owner, None),
-        })
-    }
-
-    /// The records that are added, in order.
-    pub fn added(&self) -> impl Iterator<Item = &ZoneRecord> {
-        self.changes.iter().filter_map(|change| match change {
-            Change::Add(record) => Some(record),
-            _ => None,
-        })
-    }
-
-    /// The records that are removed one by one, in order.
-    pub fn removed(&self) -> impl Iterator<Item = &ZoneRecord> {
-        self.changes.iter().filter_map(|change| match change {
-            Change::Remove(record) => Some(record),
-            _ => None,
-        })
+    /// What is to be done, in order.
+    #[must_use]
+    pub fn steps(&self) -> &[UpdateStep] {
+        &self.steps
     }
 
     /// Checks prerequisites alone. `records` gives all records of an owner.
@@ -180,10 +164,10 @@ impl Update {
     pub fn changes(&self, zone: &Zone) -> Result<Option<Difference>, Rcode> {
         self.check(&|owner| zone.records_at(owner))?;
         let mut owners: BTreeMap<Name, Vec<ZoneRecord>> = BTreeMap::new();
-        for change in &self.changes {
-            let owner = change.owner();
+        for step in &self.steps {
+            let owner = step.owner();
             let records = owners.entry(owner.clone()).or_insert_with(|| zone.records_at(owner));
-            change.make(records, owner == zone.origin());
+            step.make(records, owner == zone.origin());
         }
         let is_same = |(owner, after): (&Name, &Vec<ZoneRecord>)| {
             let before = zone.records_at(owner);
@@ -272,36 +256,48 @@ impl Prerequisite {
     }
 }
 
-impl Change {
+impl UpdateStep {
     /// RFC 2136, 3.4.1.
-    fn read(record: Record) -> Result<Change, Rcode> {
+    fn read(record: Record) -> Result<UpdateStep, Rcode> {
         let Record { owner, record_type, class, ttl_seconds, data } = record;
         let is_bare = ttl_seconds == 0 && data.is_empty();
-        let change = match class {
-            CLASS_ANY if record_type == RecordType::ANY && is_bare => Change::RemoveName(owner),
+        let step = match class {
+            CLASS_ANY if record_type == RecordType::ANY && is_bare => UpdateStep::RemoveName(owner),
             _ if is_meta(record_type) => return Err(Rcode::FORMERR),
             _ if record_type.is_of_signed_zones() => return Err(Rcode::REFUSED),
-            CLASS_ANY if is_bare => Change::RemoveRrset(owner, record_type),
+            CLASS_ANY if is_bare => UpdateStep::RemoveRrset(owner, record_type),
             CLASS_NONE if ttl_seconds == 0 => {
                 let data = data.into();
-                Change::Remove(ZoneRecord { owner, record_type, ttl_seconds, data })
+                UpdateStep::Remove(ZoneRecord { owner, record_type, ttl_seconds, data })
             }
             CLASS_IN => {
                 rdata::check(record_type, &data).map_err(|_| Rcode::FORMERR)?;
                 // A TTL above 2^31 - 1 counts as 0 (RFC 2181, 8).
                 let ttl_seconds = if ttl_seconds > TTL_SECONDS_MAX { 0 } else { ttl_seconds };
                 let data = data.into();
-                Change::Add(ZoneRecord { owner, record_type, ttl_seconds, data })
+                UpdateStep::Add(ZoneRecord { owner, record_type, ttl_seconds, data })
             }
             _ => return Err(Rcode::FORMERR),
         };
-        Ok(change)
+        Ok(step)
     }
 
-    fn owner(&self) -> &Name {
+    /// Whose records it changes.
+    #[must_use]
+    pub fn owner(&self) -> &Name {
         match self {
-            Change::Add(record) | Change::Remove(record) => &record.owner,
-            Change::RemoveRrset(owner, _) | Change::RemoveName(owner) => owner,
+            UpdateStep::Add(record) | UpdateStep::Remove(record) => &record.owner,
+            UpdateStep::RemoveRrset(owner, _) | UpdateStep::RemoveName(owner) => owner,
+        }
+    }
+
+    /// The type of the records that it changes; none for all of an owner.
+    #[must_use]
+    pub fn record_type(&self) -> Option<RecordType> {
+        match self {
+            UpdateStep::Add(record) | UpdateStep::Remove(record) => Some(record.record_type),
+            UpdateStep::RemoveRrset(_, record_type) => Some(*record_type),
+            UpdateStep::RemoveName(_) => None,
         }
     }
 
@@ -309,14 +305,14 @@ impl Change {
     fn make(&self, records: &mut Vec<ZoneRecord>, is_apex: bool) {
         let is_kept = |of: RecordType| is_apex && matches!(of, RecordType::SOA | RecordType::NS);
         match self {
-            Change::RemoveName(_) => records.retain(|there| {
+            UpdateStep::RemoveName(_) => records.retain(|there| {
                 is_kept(there.record_type) || there.record_type.is_of_signed_zones()
             }),
-            Change::RemoveRrset(_, of) if !is_kept(*of) => {
+            UpdateStep::RemoveRrset(_, of) if !is_kept(*of) => {
                 records.retain(|there| there.record_type != *of);
             }
-            Change::RemoveRrset(..) => {}
-            Change::Remove(record) => {
+            UpdateStep::RemoveRrset(..) => {}
+            UpdateStep::Remove(record) => {
                 let of_type = |there: &&ZoneRecord| there.record_type == record.record_type;
                 let is_last = records.iter().filter(of_type).count() == 1;
                 let is_needed = record.record_type == RecordType::SOA
@@ -325,7 +321,7 @@ impl Change {
                     records.retain(|there| !there.says_the_same(record));
                 }
             }
-            Change::Add(record) => add(record, records, is_apex),
+            UpdateStep::Add(record) => add(record, records, is_apex),
         }
     }
 }
