@@ -509,3 +509,19 @@ fn changes_are_made_to_a_zone_before_it_is_signed() {
     let none_made = sign(&signing).sign("192.0.2.53", &signing).unwrap_err().to_string();
     assert!(none_made.contains("in a zone that is to be signed here"), "{none_made}");
 }
+
+#[test]
+fn a_pool_below_a_dname_is_refused_and_the_zone_without_it_holds() {
+    let keys = vec![new_key(KeyAlgorithm::Ed25519)];
+    let mut signing = SigningContext::new(keys, &KeyStates::default(), now_seconds()).unwrap();
+    let mut pool = pools().remove(0);
+    pool.owners = vec![name("a.b.here.signed.test")];
+    signing.add_pool_owner(&pool.owners[0], [RecordType::HTTPS]);
+    let zone = Arc::new(sign(&signing));
+    let text = text_of(&zone);
+    let faults = Zone::signature_faults(&name(ORIGIN), text.as_bytes(), now_seconds(), &mut none);
+    assert_eq!(faults.unwrap(), []);
+    assert!(!text.contains("a.b.here"), "{text}");
+    let error = Zones::builder().add_zone(zone).add_pool(pool).build().unwrap_err();
+    assert!(error.to_string().contains("is below a DNAME of the signed zone"), "{error}");
+}

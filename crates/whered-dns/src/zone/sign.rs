@@ -141,10 +141,21 @@ fn add_keys(parsed: &mut ParsedZone, signing: &SigningContext, place: (u16, u32,
 
 /// Makes names at which only pools answer names of the zone.
 fn add_names_of_pools(parsed: &mut ParsedZone, signing: &SigningContext) {
+    let dnames = parsed.records.iter().filter(|record| record.record_type == RecordType::DNAME);
+    let dnames: BTreeSet<u32> = dnames.map(|record| record.owner).collect();
     let mut names: Vec<&[u8]> = signing.pools().keys().map(|name| &**name).collect();
     names.sort_unstable();
     for name in names {
-        parsed.owner(name);
+        let mut above = name;
+        let mut is_occluded = false;
+        while let Some((&length, rest)) = above.split_first().filter(|(length, _)| **length > 0) {
+            above = rest.get(usize::from(length)..).unwrap_or_default();
+            is_occluded |= parsed.find(above).is_some_and(|owner| dnames.contains(&owner));
+        }
+        // Nobody sees what is below a DNAME; `Zones::builder` refuses such a pool.
+        if !is_occluded {
+            parsed.owner(name);
+        }
     }
     parsed.complete();
 }

@@ -19,7 +19,7 @@ use crate::code::RecordType;
 use crate::lower::LowerName;
 use crate::name::Name;
 use crate::zone::layout::{HAS_ALIAS, NewRrset};
-use crate::zone::{CompressionContext, NodeRef, Rrset, TTL_SECONDS_MAX, Zone, compile};
+use crate::zone::{CompressionContext, Node, NodeRef, Rrset, TTL_SECONDS_MAX, Zone, compile};
 
 /// Gathers zones and pools.
 #[derive(Debug, Default)]
@@ -165,6 +165,10 @@ impl Attachments {
                     return Err(refuse(PoolOwnerReason::SignedZone(zone.origin().clone())));
                 }
                 check_pool_owner(zone, owner).map_err(&refuse)?;
+                let has_nsec = |node: Node<'_>| node.rrset(RecordType::NSEC).is_some();
+                if zone.signer().is_some() && !zone.find(owner).is_some_and(has_nsec) {
+                    return Err(refuse(PoolOwnerReason::BelowDname(zone.origin().clone())));
+                }
                 if pool.answers.iter().any(|answer| answer.alias.is_some()) {
                     check_alias_owner(zone, owner).map_err(&refuse)?;
                 }
@@ -360,6 +364,8 @@ pub enum PoolOwnerReason {
     ReflectsInSigned(Name),
     /// The zone's signatures are those of its file, which has none of a pool's answers.
     SignedZone(Name),
+    /// It is below a DNAME of this zone, which is signed here.
+    BelowDname(Name),
 }
 
 impl ZonesError {
@@ -416,6 +422,11 @@ impl fmt::Display for ZonesError {
                         f,
                         "is in the signed zone {origin}, whose file has no signatures of a pool's \
                          answers; resolvers would refuse them"
+                    ),
+                    PoolOwnerReason::BelowDname(origin) => write!(
+                        f,
+                        "is below a DNAME of the signed zone {origin}, where nothing can be signed; \
+                         a name beside it is allowed"
                     ),
                     PoolOwnerReason::HasPool(other) => {
                         write!(f, "already has the pool \"{other}\"; one pool is allowed")
