@@ -120,6 +120,7 @@ fn pool_engine() -> Arc<Engine> {
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
             sign: None,
+            is_secondary: false,
             follows_file: true,
         }],
         pools: vec![PoolSource::new(

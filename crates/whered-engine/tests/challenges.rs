@@ -26,6 +26,7 @@ fn open(folder: &Path) -> Arc<Engine> {
         reversed: None,
         dnssec: whered_dns::Dnssec::Refuse,
         sign: None,
+        is_secondary: false,
         follows_file: true,
     };
     let setup = Setup { zones: vec![zone], ..Setup::default() };

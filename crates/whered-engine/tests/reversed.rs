@@ -33,6 +33,7 @@ fn zone(folder: &Folder, reversed: ReversedSource) -> ZoneSource {
         reversed: Some(reversed),
         dnssec: whered_dns::Dnssec::Refuse,
         sign: None,
+        is_secondary: false,
         follows_file: true,
     }
 }

@@ -53,6 +53,7 @@ fn setup(folder: &Path) -> Setup {
         reversed: None,
         dnssec: whered_dns::Dnssec::Serve,
         sign: Some(SignSource { keys: folder.join("keys") }),
+        is_secondary: false,
         follows_file: true,
     };
     let site = Site::new("one", None, vec!["198.51.100.1".parse().unwrap()]);

@@ -50,6 +50,7 @@ fn setup(folder: &Folder, rows: &[(&str, Option<(f64, f64)>)]) -> Setup {
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
             sign: None,
+            is_secondary: false,
             follows_file: true,
         }],
         pools: vec![PoolSource::new(

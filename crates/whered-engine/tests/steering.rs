@@ -335,6 +335,7 @@ fn engine_of(world: &World, folder: &Folder, asks: &[Asks], set_rules: bool) -> 
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
             sign: None,
+            is_secondary: false,
             follows_file: true,
         }],
         rulesets: vec![RulesetSource::new("edge", folder.file("edge.rules", rules.as_bytes()))],
@@ -614,6 +615,7 @@ fn points_that_move_move_the_answers() {
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
             sign: None,
+            is_secondary: false,
             follows_file: true,
         }],
         pools: vec![setup_pool],
@@ -657,6 +659,7 @@ fn failover_keeps_the_first_group_of_which_enough_is_up() {
         reversed: None,
         dnssec: whered_dns::Dnssec::Refuse,
         sign: None,
+        is_secondary: false,
         follows_file: true,
     }];
     let setup = Setup { zones, pools: vec![pool], ..Setup::default() };
@@ -692,6 +695,7 @@ fn weights_decide_at_random_for_each_query_and_leave_the_scope() {
         reversed: None,
         dnssec: whered_dns::Dnssec::Refuse,
         sign: None,
+        is_secondary: false,
         follows_file: true,
     }];
     let setup = Setup { zones, pools: vec![pool], ..Setup::default() };

@@ -34,6 +34,7 @@ fn setup(folder: &Folder) -> Setup {
             path: folder.file("zone", ZONE),
             reversed: None,
             sign: None,
+            is_secondary: false,
             follows_file: true,
             dnssec: whered_dns::Dnssec::Refuse,
         }],

@@ -160,6 +160,7 @@ fn open(database: Option<PathBuf>) -> Arc<Engine> {
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
             sign: None,
+            is_secondary: false,
             follows_file: true,
         }],
         pools: vec![pool("plain"), pool("pinned")],

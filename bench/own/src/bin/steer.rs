@@ -77,6 +77,7 @@ fn open(scale: Scale) -> Arc<Engine> {
             reversed: None,
             dnssec: whered_dns::Dnssec::Refuse,
             sign: None,
+            is_secondary: false,
             follows_file: true,
         }],
         pools: vec![pool("nearest"), pool("map"), pool("pinned")],

@@ -11,6 +11,7 @@
 mod history;
 mod queries;
 mod receive;
+mod schedule;
 mod send;
 mod tsig;
 pub(crate) mod wire;
@@ -21,6 +22,7 @@ pub use queries::{
     read_soa_answer, reply_to,
 };
 pub use receive::{Progress, Receiver, Request, Transfer, TransferError, is_newer};
+pub use schedule::Schedule;
 pub use send::{RecordTooLarge, Sender};
 pub use tsig::{
     AnswerSigner, AnswerVerifier, FUDGE_SECONDS, RefusedQuery, SignedQuery, TsigAlgorithm,

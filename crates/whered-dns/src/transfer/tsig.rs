@@ -17,6 +17,7 @@
 
 use std::fmt;
 
+use domain::utils::base64;
 use ring::hmac;
 
 use super::queries::reply_to;
@@ -47,6 +48,12 @@ impl TsigAlgorithm {
     /// All of them.
     pub const ALL: [TsigAlgorithm; 3] =
         [TsigAlgorithm::HmacSha256, TsigAlgorithm::HmacSha384, TsigAlgorithm::HmacSha512];
+
+    /// The algorithm of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<TsigAlgorithm> {
+        TsigAlgorithm::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
 
     /// Its name.
     #[must_use]
@@ -105,10 +112,25 @@ impl TsigKey {
     pub fn new(name: Name, algorithm: TsigAlgorithm, secret: &[u8]) -> Result<TsigKey, String> {
         if secret.len() < SECRET_SIZE_MIN {
             let found = secret.len();
-            return Err(format!("a secret of {found} bytes; allowed: {SECRET_SIZE_MIN} or more"));
+            return Err(format!("a secret of {found} bytes"));
         }
         let key = hmac::Key::new(algorithm.hmac(), secret);
         Ok(TsigKey { name, algorithm, secret: secret.into(), key })
+    }
+
+    /// A key whose secret is in base 64, as other servers' configurations have it.
+    ///
+    /// # Errors
+    ///
+    /// The text is no base 64, or the secret has fewer than 16 bytes.
+    pub fn from_base64(
+        name: Name,
+        algorithm: TsigAlgorithm,
+        secret: &str,
+    ) -> Result<TsigKey, String> {
+        let bytes: Vec<u8> =
+            base64::decode(secret).map_err(|_| "a secret that is no base 64".to_owned())?;
+        TsigKey::new(name, algorithm, &bytes)
     }
 
     /// Its name, which both servers give it.

@@ -57,7 +57,9 @@ impl Zone {
         difference
     }
 
-    fn soa(&self) -> Option<ZoneRecord> {
+    /// The SOA.
+    #[must_use]
+    pub fn soa(&self) -> Option<ZoneRecord> {
         let apex = self.apex();
         let rrset = apex.rrset(RecordType::SOA)?;
         self.records_of_rrset(&apex, rrset).next()

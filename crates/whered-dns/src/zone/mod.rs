@@ -31,6 +31,7 @@ mod index;
 pub(crate) mod layout;
 pub(crate) mod lexer;
 mod master;
+mod master_text;
 pub(crate) mod mnemonics;
 mod odd_parts;
 mod parsed_zone;

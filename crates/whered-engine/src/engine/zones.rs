@@ -44,6 +44,7 @@ impl Engine {
     /// before, and [`Engine::zone_failures`] says so until a good file is taken.
     pub fn reload_zone(&self, name: &str) -> Result<ZoneReport, EngineError> {
         let (index, source) = self.zone_source(name)?;
+        refuse_secondary(&source)?;
         let mut includes = Vec::new();
         let read = self.read_zone(&source, &mut includes);
         // Of a wrong file, too: the mistake may be mended in one that it includes.
@@ -68,12 +69,28 @@ impl Engine {
         taken
     }
 
+    /// Serves what other servers gave for a secondary zone, or that there is nothing to serve.
+    ///
+    /// # Errors
+    /// No such secondary zone; the zone does not go with the pools.
+    pub fn serve_zone(&self, name: &str, zone: &Arc<Zone>) -> Result<ZoneReport, EngineError> {
+        let control = self.control();
+        let is_it = |source: &ZoneSource| source.is_secondary && source.name == name;
+        let index = control.setup.zones.iter().position(is_it);
+        let index = index.ok_or_else(|| EngineError::new(format!("no secondary zone '{name}'")))?;
+        let next = self.generation().with_changed_zone(index, Arc::clone(zone))?;
+        let report = ZoneReport::new(zone, next.number());
+        self.serve(next);
+        Ok(report)
+    }
+
     /// Reads a zone's file without serving it.
     ///
     /// # Errors
     /// As [`Engine::reload_zone`].
     pub fn check_zone(&self, name: &str) -> Result<ZoneReport, EngineError> {
         let (_, source) = self.zone_source(name)?;
+        refuse_secondary(&source)?;
         let zone = self.read_zone(&source, &mut Vec::new())?;
         Ok(ZoneReport::new(&zone, self.generation().number()))
     }
@@ -133,6 +150,15 @@ impl Engine {
         lock(&self.zone_failures).clone()
     }
 
+    /// Notes that what a secondary zone was offered is not served, or that it is.
+    pub fn note_zone_failure(&self, name: &str, failure: Option<String>) {
+        let mut failures = lock(&self.zone_failures);
+        match failure {
+            None => failures.remove(name),
+            Some(failure) => failures.insert(name.to_owned(), failure),
+        };
+    }
+
     /// Reads a zone's file, and signs the zone if that is asked.
     fn read_zone(
         &self,
@@ -153,5 +179,15 @@ impl Engine {
             |source: &ZoneSource| source.name.parse::<Name>().is_ok_and(|own| own == origin);
         let index = sources.iter().position(is_it).ok_or_else(unknown)?;
         Ok((index, sources[index].clone()))
+    }
+}
+
+fn refuse_secondary(source: &ZoneSource) -> Result<(), EngineError> {
+    match source.is_secondary {
+        false => Ok(()),
+        true => Err(EngineError::new(format!(
+            "the zone '{}' comes from its primaries, not from a file; ZONE.REFRESH asks them",
+            source.name
+        ))),
     }
 }

@@ -24,8 +24,11 @@ use crate::zones::reversed::ReversedSource;
 pub struct ZoneSource {
     /// The zone's origin, such as `example.com`.
     pub name: String,
-    /// The master file (RFC 1035).
+    /// The master file (RFC 1035). Of a secondary zone it is a copy, which need not be there;
+    /// empty: no copy is kept.
     pub path: PathBuf,
+    /// Other servers give the zone; the file is only what was there last.
+    pub is_secondary: bool,
     /// What answers at the addresses that stand backwards below the apex.
     pub reversed: Option<ReversedSource>,
     /// What becomes of a signed zone.
@@ -42,6 +45,7 @@ impl ZoneSource {
         ZoneSource {
             name: name.into(),
             path: path.into(),
+            is_secondary: false,
             reversed: None,
             dnssec: Dnssec::default(),
             sign: None,
@@ -111,6 +115,9 @@ impl LoadedFiles {
         let zones = setup.zones.iter().map(|source| {
             let includes = zone_includes.entry(source.name.clone()).or_default();
             let about = |error: EngineError| error.about(Subject::Zone(source.name.clone()));
+            if source.is_secondary {
+                return secondary_zone(source, &signer, current).map_err(about);
+            }
             read_zone(source, &signer, includes).map_err(about)
         });
         let zones = zones.collect::<Result<_, _>>()?;
@@ -141,6 +148,27 @@ pub(crate) fn read_ruleset(
     let bytes = read_file(&source.path).map_err(unreadable)?;
     let ruleset = Arc::new(rulesets::read(source, &bytes)?);
     Ok(ReadFile { source: source.clone(), state, status, ruleset })
+}
+
+/// The zone that a secondary begins with: the one that serves, else the copy of the last, else
+/// none that could be served. A damaged copy counts for nothing, since it will be replaced.
+fn secondary_zone(
+    source: &ZoneSource,
+    signer: &Signer<'_>,
+    current: Option<&Generation>,
+) -> Result<Arc<Zone>, EngineError> {
+    let origin: Name = source.name.parse().map_err(|error| {
+        EngineError::new(format!("the name of the zone '{}': {error}", source.name))
+    })?;
+    let current = current.and_then(|generation| generation.zones().zone(&origin));
+    if let Some(zone) = current.filter(|zone| !zone.is_unavailable()) {
+        return Ok(Arc::clone(zone));
+    }
+    let copy = match source.path.as_os_str().is_empty() {
+        true => None,
+        false => read_zone(source, signer, &mut Vec::new()).ok(),
+    };
+    Ok(copy.unwrap_or_else(|| Arc::new(Zone::unavailable(&origin))))
 }
 
 /// Reads the file of a zone and all that it includes; notes which files those are.

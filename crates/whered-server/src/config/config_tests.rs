@@ -140,7 +140,7 @@ fn unknown_keys_are_refused_with_the_allowed_ones() {
     refuses(
         "datadir = 1\n",
         "1:1: unknown key 'datadir' in the top level; allowed: data_dir, log, server, resp, http, dns, \
-         journal, snapshot, backup, sets, rules, database, ruleset, zone, map, pool, feed, feeds",
+         journal, snapshot, backup, sets, rules, database, ruleset, tsig_key, zone, map, pool, feed, feeds",
     );
     refuses(
         "[[database]]\nname = 'a'\npath = 'b'\nüber = 1\n",
@@ -214,7 +214,7 @@ fn a_wrong_mode_reload_or_field_is_refused_with_what_is_allowed() {
 #[test]
 fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
     let top = "data_dir, log, server, resp, http, dns, journal, snapshot, backup, sets, rules, database, \
-               ruleset, zone, map, pool, feed, feeds";
+               ruleset, tsig_key, zone, map, pool, feed, feeds";
     refuses(
         "[[capture]]\nname = 'a'\n",
         &format!("1:3: key 'capture' in the top level is not in this version; allowed: {top}"),
@@ -423,7 +423,8 @@ fn a_pool_needs_owners_and_sites() {
     );
     refuses(
         "[[zone]]\nname = 'example.com'\n",
-        "1:1: no 'path' in [[zone]]; its keys: name, path, blocklist, database_txt, reload, unsigned",
+        "1:1: no 'path' in [[zone]]; its keys: name, path, primaries, blocklist, database_txt, reload, unsigned, sign, \
+         keys, allow_transfer, notify, transfer, transfer_size_max",
     );
 }
 
@@ -726,5 +727,75 @@ fn a_database_has_one_path_or_a_file_for_each_family() {
     ] {
         let message = message(&format!("[[database]]\nname = \"x\"\n{keys}\n"));
         assert!(message.contains(found), "{keys}: {message}");
+    }
+}
+
+const TRANSFERS: &str = r#"data_dir = "data"
+[[tsig_key]]
+name = "k"
+secret = "c2VjcmV0IG9mIHRoaXJ0eS10d28gYnl0ZXMgaGVyZSE="
+[[zone]]
+name = "example.com"
+"#;
+
+#[test]
+fn servers_of_a_zone_are_read_with_ports_and_keys() {
+    let more = "primaries = [\"192.0.2.1\", \"[2001:db8::1]:5353 key k\"]\n\
+                allow_transfer = [\"192.0.2.0/24\", \"key:K.\"]\ntransfer = \"site fra\"\n";
+    let config = Config::from_toml(&format!("{TRANSFERS}{more}"), Path::new("x.toml")).unwrap();
+    let zone = &config.transfers.zones[0];
+    assert_eq!(zone.primaries[0].address, "192.0.2.1:53".parse().unwrap());
+    assert_eq!(zone.primaries[1].address, "[2001:db8::1]:5353".parse().unwrap());
+    assert!(zone.primaries[0].key.is_none() && zone.primaries[1].key.is_some());
+    assert_eq!(zone.allow.len(), 2);
+    assert_eq!(zone.pools, crate::dns::PoolsInTransfer::Site("fra".to_owned()));
+    let setup = config.to_setup();
+    assert!(setup.zones[0].is_secondary);
+    assert_eq!(setup.zones[0].path, Path::new("data/zones/example.com.zone"));
+    assert!(!format!("{config:?}").contains("c2VjcmV0"), "no secret is shown");
+}
+
+#[test]
+fn each_mistake_about_other_servers_has_its_line() {
+    let cases = [
+        ("primaries = []", "7:13: 'primaries' in [[zone]] is empty; allowed: one server or more"),
+        (
+            "primaries = [\"ns1\"]",
+            "7:14: 'primaries' in [[zone]] holds 'ns1'; allowed: servers such",
+        ),
+        ("primaries = [\"192.0.2.1:0\"]", "7:14: 'primaries' in [[zone]] holds '192.0.2.1:0'"),
+        (
+            "primaries = [\"192.0.2.1 key x\"]",
+            "7:14: 'primaries' in [[zone]] names the key 'x', which no [[tsig_key]] defines; allowed: k.",
+        ),
+        (
+            "path = \"a\"\nallow_transfer = [\"any\"]",
+            "8:19: 'allow_transfer' in [[zone]] holds 'any'; allowed: prefixes and keys such as",
+        ),
+        (
+            "path = \"a\"\nprimaries = [\"192.0.2.1\"]",
+            "7:8: 'path' in [[zone]] stands beside 'primaries'; allowed: one of both",
+        ),
+        (
+            "path = \"a\"\ntransfer_size_max = \"1mb\"",
+            "8:21: 'transfer_size_max' in [[zone]] stands without 'primaries'; allowed: both",
+        ),
+        (
+            "path = \"a\"\ntransfer = \"some\"",
+            "8:12: 'transfer' in [[zone]] is 'some'; allowed: \"refuse\", \"all\" or \"site NAME\"",
+        ),
+        (
+            "path = \"a\"\n[[tsig_key]]\nname = \"k2\"\nalgorithm = \"hmac-md5\"\nsecret = \"a\"",
+            "10:13: 'algorithm' in [[tsig_key]] is 'hmac-md5'; allowed: hmac-sha256, hmac-sha384, hmac-sha512",
+        ),
+        (
+            "path = \"a\"\n[[tsig_key]]\nname = \"k2\"\nsecret = \"YQ==\"",
+            "10:10: 'secret' in [[tsig_key]] is a secret of 1 bytes; allowed: base 64 of 16 bytes",
+        ),
+    ];
+    for (more, line) in cases {
+        let found = message(&format!("{TRANSFERS}{more}\n"));
+        assert!(found.starts_with(&format!("conf/edge.toml:{line}")), "{found}\n{line}");
+        assert!(!found.contains('\n'));
     }
 }

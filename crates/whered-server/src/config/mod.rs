@@ -31,6 +31,7 @@ mod secrets;
 mod section;
 mod sites;
 mod storage;
+mod transfers;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -46,7 +47,7 @@ pub(crate) use self::locations::Locations;
 pub use self::log::{LogConfig, LogFormat, LogLevel};
 use self::section::{Keys, Section, resolve_path};
 pub use self::storage::{BackupConfig, JournalConfig, SetsConfig, SnapshotConfig};
-use crate::dns::DnsOptions;
+use crate::dns::{DnsOptions, TransferOptions, zone_copy};
 use crate::feeds::FeedConfig;
 use crate::health::SiteChecks;
 use crate::http::HttpOptions;
@@ -57,7 +58,7 @@ const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
         "data_dir", "log", "server", "resp", "http", "dns", "journal", "snapshot", "backup",
-        "sets", "rules", "database", "ruleset", "zone", "map", "pool", "feed", "feeds",
+        "sets", "rules", "database", "ruleset", "tsig_key", "zone", "map", "pool", "feed", "feeds",
     ],
     later: &["capture"],
 };
@@ -104,6 +105,8 @@ pub struct Config {
     pub databases: Vec<DatabaseSource>,
     /// `[[zone]]`.
     pub zones: Vec<ZoneSource>,
+    /// `[[tsig_key]]`, and what `[[zone]]` says of other servers.
+    pub transfers: TransferOptions,
     /// `[[ruleset]]`.
     pub rulesets: Vec<RulesetSource>,
     /// `[rules]`.
@@ -145,6 +148,7 @@ impl Config {
         let databases = named::read_databases(&top)?;
         let names: Vec<_> = databases.iter().map(|source| source.name.as_str()).collect();
         let zones = named::read_zones(&top, &names)?;
+        let transfers = transfers::read_transfers(&top)?;
         let checks = checks::read_checks(&top)?;
         let rulesets = named::read_rulesets(&top)?;
         let maps = maps::read_maps(&top, &names)?;
@@ -160,6 +164,7 @@ impl Config {
         let data_dir = top.filled_text("data_dir")?.map(|found| resolve_path(path, found.value));
         let mut config =
             Config { data_dir, databases, zones, pools, checks, rulesets, ..Config::default() };
+        config.transfers = transfers;
         config.feeds = feeds;
         log::read_log(&top, &mut config.log)?;
         feeds::read_common(&top, &mut config.hot, &mut config.feed_sync)?;
@@ -250,6 +255,9 @@ impl Config {
                     sign.keys = data_dir.join("keys").join(folder.trim_end_matches('.'));
                 }
             }
+            for zone in self.zones.iter_mut().filter(|zone| zone.is_secondary) {
+                zone.path = zone_copy(data_dir, &zone.name);
+            }
         }
         Setup {
             databases: self.databases,
@@ -319,7 +327,7 @@ fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
         .chain(resp::TABLES)
         .chain(named::TABLES);
     let tables = tables.chain(maps::TABLES).chain(pools::TABLES).chain(sites::TABLES);
-    let tables = tables.chain(feeds::TABLES);
+    let tables = tables.chain(feeds::TABLES).chain(transfers::TABLES);
     tables.map(|keys| (keys.title, keys.allowed))
 }
 

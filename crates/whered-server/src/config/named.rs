@@ -20,9 +20,23 @@ const DATABASE: Keys = Keys {
     allowed: &["name", "path", "paths", "mode", "reload", "fields"],
     later: &[],
 };
-const ZONE: Keys = Keys {
+pub(super) const ZONE: Keys = Keys {
     title: "[[zone]]",
-    allowed: &["name", "path", "blocklist", "database_txt", "reload", "unsigned", "sign", "keys"],
+    allowed: &[
+        "name",
+        "path",
+        "primaries",
+        "blocklist",
+        "database_txt",
+        "reload",
+        "unsigned",
+        "sign",
+        "keys",
+        "allow_transfer",
+        "notify",
+        "transfer",
+        "transfer_size_max",
+    ],
     later: &[],
 };
 const RULESET: Keys =
@@ -157,15 +171,29 @@ pub(super) fn read_zones(
         let origin = section.required_text("name")?;
         check_domain(section, "name", &origin)?;
         names.add(section, "name", &origin, &folded(origin.value))?;
-        let path = path_of(section)?;
+        let is_secondary = section.has("primaries");
+        let path = if is_secondary { copy_path(section)? } else { path_of(section)? };
         let reversed = reversed::read_reversed(section, databases)?;
-        let follows_file = follows_file(section)?;
+        let follows_file = follows_file(section)? && !is_secondary;
         let dnssec = read_unsigned(section)?;
         let sign = read_sign(section, reversed.is_some())?;
+        if is_secondary && sign.is_some() {
+            let found = "is true beside 'primaries'";
+            let allowed = "a zone with a 'path'";
+            return Err(section.refuse(&section.span_of("sign"), "sign", found, allowed));
+        }
         let name = origin.value.to_owned();
-        Ok(ZoneSource { name, path, reversed, dnssec, sign, follows_file })
+        Ok(ZoneSource { name, path, is_secondary, reversed, dnssec, sign, follows_file })
     };
     top.tables("zone", &ZONE)?.iter().map(read).collect()
+}
+
+/// The file of a secondary zone's copy; empty: one in the data directory. It is written, so that
+/// what a file of the user has would be lost.
+fn copy_path(section: &Section<'_>) -> Result<PathBuf, ConfigError> {
+    let Some(path) = section.text("path")? else { return Ok(PathBuf::new()) };
+    let found = "stands beside 'primaries'";
+    Err(section.refuse(&path.span, "path", found, "one of both; data_dir has the copy"))
 }
 
 /// Whether a zone's file is looked at again and again.

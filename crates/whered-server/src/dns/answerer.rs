@@ -15,9 +15,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use whered_dns::transfer::{Operation, ServerRequest};
 use whered_dns::{
-    Answers, Client, Context, CookieSecrets, Outcome, Query, RateLimit, Synthesise, Transport,
-    Workspace, answer_batch,
+    Answers, Client, Context, CookieSecrets, Outcome, Query, RateLimit, Rcode, RecordType,
+    Synthesise, Transport, Workspace, answer_batch,
 };
 use whered_engine::ip::Prefix;
 use whered_engine::{Engine, Generation};
@@ -26,7 +27,8 @@ use super::counters::{Counters, Tallies};
 use super::mmsg::{BATCH_SIZE_MAX, Batch, Datagram};
 use super::proxy;
 use super::query_log::{Entry, QueryLog};
-use super::tcp::IDLE;
+use super::tcp::{IDLE, Messages};
+use super::transfers::{DeferredMessage, Reply, Transfers};
 
 /// For how long an idle stream is kept, as RFC 7828 tells it.
 const IDLE_TENTHS: u16 = (IDLE.as_millis() / 100) as u16;
@@ -34,6 +36,8 @@ const IDLE_TENTHS: u16 = (IDLE.as_millis() / 100) as u16;
 /// What all threads answer with.
 pub(super) struct AnswererContext {
     pub(super) engine: Arc<Engine>,
+    /// Answers messages between servers.
+    pub(super) transfers: Arc<Transfers>,
     pub(super) udp_size: u16,
     pub(super) server_id: Vec<u8>,
     pub(super) version: Vec<u8>,
@@ -99,6 +103,7 @@ impl Answerer {
             synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
             chooser: Some(&*generation),
             challenges: challenges.as_deref(),
+            defers: true,
             ..Context::new(Transport::Udp, nothing.source)
         };
         let now_millis = match shared.rate_limit {
@@ -112,13 +117,43 @@ impl Answerer {
             choice
         };
         let log = shared.log.as_ref();
-        let mut out = AnswerSink { batch, queries, counts, log, generation: &generation };
+        let deferred = Vec::new();
+        let mut out = AnswerSink { batch, queries, counts, log, generation: &generation, deferred };
         let zones = generation.zones();
         answer_batch(zones, &context, queries, now_millis, &mut choose, workspace, &mut out);
+        for index in std::mem::take(&mut out.deferred) {
+            let query = queries[index];
+            let context = Context { defers: false, source: query.source, ..context };
+            let message = DeferredMessage {
+                bytes: query.bytes,
+                source: query.source,
+                transport: Transport::Udp,
+                size_max: shared.udp_size.into(),
+            };
+            let mut ordinary = |plain: &[u8]| {
+                let mut reply = Vec::new();
+                whered_dns::answer(zones, plain, &context, &mut choose, &mut reply);
+                reply
+            };
+            let reply = match shared.transfers.answer(&message, &mut ordinary) {
+                Reply::One(reply) => reply,
+                // Datagrams have none of these.
+                Reply::Many(_) => Vec::new(),
+            };
+            let room = out.room(index);
+            let size = reply.len().min(room.len());
+            room[..size].copy_from_slice(&reply[..size]);
+            out.answered(index, size, outcome_of(query.bytes, &reply));
+        }
     }
 
     /// Answers one message of a stream.
-    pub(super) fn answer_message(&mut self, query: &[u8], source: SocketAddr, reply: &mut Vec<u8>) {
+    pub(super) fn answer_message(
+        &mut self,
+        query: &[u8],
+        source: SocketAddr,
+        reply: &mut Vec<u8>,
+    ) -> Option<Messages> {
         let Answerer { shared, tallies, .. } = self;
         let generation = shared.engine.generation();
         tallies.follow(&generation);
@@ -133,6 +168,7 @@ impl Answerer {
             synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
             challenges: challenges.as_deref(),
             keepalive: Some(IDLE_TENTHS),
+            defers: true,
             ..Context::new(Transport::Tcp, source.ip())
         };
         let (sites, counts) = tallies.parts();
@@ -141,12 +177,34 @@ impl Answerer {
             sites.chosen(pool, &choice);
             choice
         };
-        let outcome = whered_dns::answer(generation.zones(), query, &context, &mut choose, reply);
+        let zones = generation.zones();
+        let mut outcome = whered_dns::answer(zones, query, &context, &mut choose, reply);
+        let mut messages = None;
+        if outcome == Outcome::Deferred {
+            let context = Context { defers: false, ..context };
+            let message = DeferredMessage {
+                bytes: query,
+                source: source.ip(),
+                transport: Transport::Tcp,
+                size_max: u16::MAX.into(),
+            };
+            let mut ordinary = |plain: &[u8]| {
+                let mut reply = Vec::new();
+                whered_dns::answer(zones, plain, &context, &mut choose, &mut reply);
+                reply
+            };
+            match shared.transfers.answer(&message, &mut ordinary) {
+                Reply::One(found) => *reply = found,
+                Reply::Many(found) => messages = Some(found),
+            }
+            outcome = outcome_of(query, reply);
+        }
         counts.count(&outcome);
         if let Some(log) = &shared.log {
             let query = Query { bytes: query, source: source.ip() };
             log.put("tcp", || Entry::new(&query, &outcome, reply.len(), &generation));
         }
+        messages
     }
 }
 
@@ -159,6 +217,19 @@ fn unix_seconds(shared: &AnswererContext, has_challenges: bool) -> u32 {
     now.map_or(0, |since| since.as_secs() as u32)
 }
 
+/// The outcome of a message that was answered with these bytes; a transfer's begin later.
+fn outcome_of(query: &[u8], reply: &[u8]) -> Outcome {
+    let code = reply.get(3).map_or(0, |byte| byte & 15);
+    let request = ServerRequest::read(query);
+    let question_type = request.and_then(|request| match request.operation {
+        Operation::Axfr => Some(RecordType::AXFR),
+        Operation::Ixfr(_) => Some(RecordType::IXFR),
+        _ => None,
+    });
+    let rcode = Rcode(code.into());
+    Outcome::Answered { rcode, question_type, pool: None, zone: None, has_cookie: false }
+}
+
 /// Where the answers of a batch go.
 struct AnswerSink<'a, 'q> {
     batch: &'a mut Batch,
@@ -166,6 +237,8 @@ struct AnswerSink<'a, 'q> {
     counts: &'a mut super::counters::Codes,
     log: Option<&'a QueryLog>,
     generation: &'a Generation,
+    /// Messages that the batch leaves to be answered by themselves.
+    deferred: Vec<usize>,
 }
 
 impl Answers for AnswerSink<'_, '_> {
@@ -176,6 +249,9 @@ impl Answers for AnswerSink<'_, '_> {
 
     #[inline]
     fn answered(&mut self, index: usize, size_bytes: usize, outcome: Outcome) {
+        if size_bytes == 0 && outcome == Outcome::Deferred {
+            return self.deferred.push(index);
+        }
         self.batch.set_size(index, size_bytes);
         self.counts.count(&outcome);
         if let Some(log) = self.log {

@@ -24,6 +24,7 @@ mod proxy;
 mod query_log;
 mod round_robin;
 mod tcp;
+mod transfers;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
@@ -49,6 +50,8 @@ pub use self::options::DnsOptions;
 use self::query_log::QueryLog;
 pub use self::query_log::QueryLogOptions;
 pub(crate) use self::tcp::AdoptedConnection;
+pub use self::transfers::{PoolsInTransfer, Recipient, Remote, TransferOptions, ZoneTransfers};
+pub(crate) use self::transfers::{TRANSFER_SIZE_MAX, TransferThread, Transfers, zone_copy};
 use self::udp::Receiving;
 use crate::listen::{self as sockets, Kind, Sockets};
 use crate::runtime::RuntimeThread;
@@ -78,6 +81,7 @@ impl DnsListener {
     /// The system has no thread or descriptor left; the query log cannot be written.
     pub(crate) fn start(
         engine: &Arc<Engine>,
+        transfers: &Arc<Transfers>,
         config: &DnsOptions,
         bound: &Sockets,
     ) -> io::Result<DnsListener> {
@@ -88,7 +92,7 @@ impl DnsListener {
         let sockets: Vec<Vec<UdpSocket>> = sockets::by_thread(sockets, threads);
         let counters = Arc::new(DnsCounters::new(&sockets)?);
         let cookie_secret = cookie_secret(config)?;
-        let (shared, log_thread) = shared(engine, config, cookie_secret, &counters)?;
+        let (shared, log_thread) = shared(engine, transfers, config, cookie_secret, &counters)?;
         let tcp_answerer = Answerer::new(Arc::clone(&shared), counters.tcp_thread());
         let (tcp_shared, limit) = (Arc::clone(&shared), config.max_tcp_connections);
         let (succession, (adopted, adopting)) = (Succession::default(), mpsc::unbounded_channel());
@@ -172,6 +176,7 @@ impl DnsListener {
 /// What all threads answer with, and the thread that writes the query log.
 fn shared(
     engine: &Arc<Engine>,
+    transfers: &Arc<Transfers>,
     config: &DnsOptions,
     cookie_secret: Option<[u8; 16]>,
     counters: &DnsCounters,
@@ -185,6 +190,7 @@ fn shared(
     };
     let shared = AnswererContext {
         engine: Arc::clone(engine),
+        transfers: Arc::clone(transfers),
         udp_size: config.udp_size,
         server_id: config.server_id.clone().into_bytes(),
         version: config.version.clone().into_bytes(),
@@ -269,8 +275,9 @@ impl Tcp {
         let answer = move |query: &[u8], source, reply: &mut Vec<u8>| {
             let mut answerer = sync::lock(&answerer);
             let began = Instant::now();
-            answerer.answer_message(query, source, reply);
+            let messages = answerer.answer_message(query, source, reply);
             answerer.counters().note_duration(began.elapsed(), 1);
+            messages
         };
         let shared = self.shared;
         let is_proxy = move |peer| shared.is_proxy(peer);

@@ -46,12 +46,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long a client has to take its last answers.
 const CLOSING_TIME: Duration = Duration::from_millis(100);
 
+/// The messages of a transfer, which follow in place of one answer.
+pub(crate) type Messages = mpsc::Receiver<Vec<u8>>;
+
 /// Answers one message into an empty buffer; what stays empty is not sent.
 pub(crate) trait Answer:
-    Fn(&[u8], SocketAddr, &mut Vec<u8>) + Clone + Send + 'static
+    Fn(&[u8], SocketAddr, &mut Vec<u8>) -> Option<Messages> + Clone + Send + 'static
 {
 }
-impl<F: Fn(&[u8], SocketAddr, &mut Vec<u8>) + Clone + Send + 'static> Answer for F {}
+impl<F: Fn(&[u8], SocketAddr, &mut Vec<u8>) -> Option<Messages> + Clone + Send + 'static> Answer
+    for F
+{
+}
 
 /// A connection that another server has accepted and given away.
 pub(crate) struct AdoptedConnection {
@@ -201,9 +207,16 @@ impl<A: Answer> Connection<A> {
             let mut consumed = 0;
             while let Some(message) = first_message(&self.input[consumed..]) {
                 reply.clear();
-                (self.answer)(message, self.peer, &mut reply);
+                let messages = (self.answer)(message, self.peer, &mut reply);
                 consumed += LENGTH_BYTES + message.len();
                 push_message(&mut output, &reply);
+                if let Some(mut messages) = messages {
+                    while let Some(message) = messages.recv().await {
+                        push_message(&mut output, &message);
+                        timeout(IDLE, self.stream.write_all(&output)).await??;
+                        output.clear();
+                    }
+                }
                 if output.len() >= OUTPUT_BYTES {
                     break;
                 }
@@ -363,12 +376,13 @@ mod tests {
                 let answer = move |message: &[u8], peer: SocketAddr, reply: &mut Vec<u8>| {
                     if message == b"who" {
                         reply.extend(peer.ip().to_string().into_bytes());
-                        return;
+                        return None;
                     }
                     if message != b"silent" {
                         reply.extend(name);
                         reply.extend(message.to_ascii_uppercase());
                     }
+                    None
                 };
                 let limit = Arc::new(Semaphore::new(connections));
                 // Connections from this address speak for others.

@@ -295,6 +295,23 @@ pub(super) struct Zones {
     zones: Vec<ZoneDescription>,
 }
 
+/// What a secondary zone knows of its primaries.
+#[derive(ToSchema)]
+pub(super) struct SecondaryZone {
+    state: String,
+    #[schema(required = true)]
+    primary: Option<String>,
+    #[schema(required = true)]
+    confirmed_at_millis: Option<u64>,
+    refresh_at_millis: u64,
+    #[schema(required = true)]
+    expires_at_millis: Option<u64>,
+    refreshes: u64,
+    refreshes_failed: u64,
+    #[schema(required = true)]
+    last_error: Option<String>,
+}
+
 /// A zone.
 #[derive(ToSchema)]
 pub(super) struct ZoneDescription {
@@ -314,6 +331,8 @@ pub(super) struct ZoneDescription {
     left_out: u64,
     #[schema(required = true)]
     last_reload_error: Option<String>,
+    role: String,
+    secondary: Option<SecondaryZone>,
 }
 
 /// What every job says of an address.

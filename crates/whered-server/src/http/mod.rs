@@ -77,7 +77,7 @@ use self::listen::{Connection, Connections, LimitedListener};
 use self::names::OldNames;
 pub use self::options::HttpOptions;
 use self::state::HttpState;
-pub(crate) use self::state::{MetricsFormat, RenderMetrics, ServerFacts};
+pub(crate) use self::state::{MetricsFormat, RenderMetrics, ServerFacts, ZoneRole};
 pub use self::status::set_commit;
 use self::stream::Streams;
 use self::token::CurrentToken;

@@ -60,6 +60,21 @@ pub(crate) struct ServerFacts {
     pub(crate) data_dir: Option<PathBuf>,
     /// Protocols with the addresses where they listen.
     pub(crate) listeners: Vec<(&'static str, Vec<String>)>,
+    /// What a zone is to other servers, and what a secondary knows of its primaries.
+    pub(crate) zone_role: ZoneRole,
+}
+
+/// Gives the role of a zone, and the state of a secondary.
+#[derive(Clone)]
+pub(crate) struct ZoneRole(pub(crate) Arc<RoleFunction>);
+
+type RoleFunction =
+    dyn Fn(&whered_dns::Zone) -> (&'static str, Option<serde_json::Value>) + Send + Sync;
+
+impl std::fmt::Debug for ZoneRole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ZoneRole")
+    }
 }
 
 impl HttpState {

@@ -11,7 +11,7 @@ use axum::http::Uri;
 use axum::response::Response;
 use serde_json::{Value, json};
 use whered_dns::{Dnssec, Name as DomainName, Zone};
-use whered_engine::{Engine, Generation, ReversedSource, ZoneSource};
+use whered_engine::{Generation, ReversedSource, ZoneSource};
 
 use super::answers;
 use super::error::HttpError;
@@ -32,7 +32,7 @@ pub(crate) async fn list(
 ) -> Result<Response, HttpError> {
     Parameters::read(&uri, &[])?;
     let generation = state.engine.generation();
-    let zones: Vec<Value> = describe_all(&state.engine, &generation).into_values().collect();
+    let zones: Vec<Value> = describe_all(&state, &generation).into_values().collect();
     let body = json!({ "generation": generation.number(), "zones": zones });
     Ok(json_response(body.to_string().into_bytes()))
 }
@@ -56,7 +56,7 @@ pub(crate) async fn one(
     Parameters::read(&uri, &[])?;
     let Path(name) = zone.map_err(|error| HttpError::bad_request("zone", error.body_text()))?;
     let generation = state.engine.generation();
-    let mut all = describe_all(&state.engine, &generation);
+    let mut all = describe_all(&state, &generation);
     let origin = name.parse::<DomainName>().ok().map(|origin| origin.to_string());
     let found = origin.and_then(|origin| all.remove(&origin.to_ascii_lowercase()));
     let body = found.ok_or_else(|| {
@@ -71,7 +71,8 @@ pub(crate) async fn one(
 }
 
 /// Descriptions by the names of zones in lower case.
-fn describe_all(engine: &Engine, generation: &Generation) -> BTreeMap<String, Value> {
+fn describe_all(state: &HttpState, generation: &Generation) -> BTreeMap<String, Value> {
+    let engine = &state.engine;
     let key = |name: &DomainName| name.to_string().to_ascii_lowercase();
     let sources = engine.zone_sources();
     let sources = sources.iter().filter_map(|source| Some((source.name.parse().ok()?, source)));
@@ -82,7 +83,13 @@ fn describe_all(engine: &Engine, generation: &Generation) -> BTreeMap<String, Va
         let name = key(zone.origin());
         let source = sources.get(&name).copied();
         let failure = source.and_then(|source| failures.get(&source.name));
-        (name, describe(zone, source, failure))
+        let mut described = describe(zone, source, failure);
+        let (role, secondary) = (state.about.zone_role.0)(zone);
+        described["role"] = role.into();
+        if let Some(secondary) = secondary {
+            described["secondary"] = secondary;
+        }
+        (name, described)
     });
     zones.collect()
 }

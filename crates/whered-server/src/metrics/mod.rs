@@ -10,6 +10,7 @@ mod families;
 mod feed_memory;
 mod feeds;
 mod process;
+mod transfers;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ use whered_engine::{
 
 use families::{Counters, FloatGauge, Gauges, Histograms, Labels, owned};
 
-use crate::dns::{DURATION_UNITS, DnsCounters, Totals};
+use crate::dns::{DURATION_UNITS, DnsCounters, Totals, Transfers};
 use crate::health::{HealthBoard, RESULTS};
 use crate::http::{HttpCounters, MetricsFormat};
 use crate::resp::{Latencies, RespCounters};
@@ -46,6 +47,7 @@ pub(crate) struct Metrics {
     pub(crate) dns: Option<Arc<DnsCounters>>,
     pub(crate) http: Arc<HttpCounters>,
     pub(crate) health: Arc<HealthBoard>,
+    pub(crate) transfers: Arc<Transfers>,
 }
 
 impl Metrics {
@@ -213,6 +215,8 @@ impl Metrics {
                 |failed: &String| failed.trim_end_matches('.') == name.trim_end_matches('.');
             refused.set([("zone", &*name)], u64::from(failures.keys().any(is_it)));
         }
+        transfers::add_serials(registry, generation.zones().zones().map(|zone| &**zone));
+        transfers::add(registry, &self.transfers, self.engine.now_millis());
         records.register(registry, "zone_records", "Records in each zone");
         let help = "Unix time at which the first signature of the signed zone ends";
         signatures.register(registry, "zone_first_signature_end_seconds", help);

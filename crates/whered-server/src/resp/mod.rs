@@ -73,6 +73,7 @@ use commands::CommandTable;
 pub use counters::RespCounters;
 use listen::Listener;
 use notifier::Notifier;
+pub(crate) use options::RefreshZone;
 pub use options::{RespContext, RespOptions};
 use refused_commands::RefusedCommands;
 use session::SharedState;

@@ -67,6 +67,20 @@ pub struct RespContext {
     pub run_id: String,
     /// What probes of sites have found.
     pub health: Arc<HealthBoard>,
+    /// Asks primaries of zones.
+    pub(crate) refresh_zone: Option<RefreshZone>,
+}
+
+/// Asks the primaries of a zone; `true`: for the whole zone. An error is one line.
+#[derive(Clone)]
+pub(crate) struct RefreshZone(pub(crate) Arc<RefreshFunction>);
+
+type RefreshFunction = dyn Fn(&str, bool) -> Result<(), String> + Send + Sync;
+
+impl std::fmt::Debug for RefreshZone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RefreshZone")
+    }
 }
 
 impl RespOptions {
@@ -132,6 +146,7 @@ impl Default for RespContext {
             version: env!("CARGO_PKG_VERSION"),
             run_id: "0".repeat(40),
             health: Arc::default(),
+            refresh_zone: None,
         }
     }
 }

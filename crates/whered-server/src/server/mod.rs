@@ -26,15 +26,15 @@ use whered_engine::{BeforeData, Engine, EngineError, EngineOptions, SnapshotOpti
 
 use crate::compaction::Compactor;
 use crate::config::{Config, JournalConfig, SnapshotConfig};
-use crate::dns::DnsListener;
+use crate::dns::{DnsListener, TransferThread, Transfers};
 use crate::feeds::{Applier, DropFolder};
 use crate::health::{self, HealthBoard, Prober};
-use crate::http::{HttpCounters, HttpListener, ServerFacts, configure_tls};
+use crate::http::{HttpCounters, HttpListener, ServerFacts, ZoneRole, configure_tls};
 use crate::listen::{self, ConnectionLimits, HandoverState, ListenOptions, Predecessor, Sockets};
 use crate::metrics::Metrics;
 use crate::progress;
 use crate::reload::{Reloader, remark_on_rulesets, with_lowest_priority};
-use crate::resp::{FreshSecrets, RespContext, RespListener};
+use crate::resp::{FreshSecrets, RefreshZone, RespContext, RespListener};
 use crate::rules::RulesMaintenance;
 use crate::snapshots::Snapshotter;
 use crate::sweep::Sweeper;
@@ -85,6 +85,7 @@ pub(crate) struct Listeners {
     pub(crate) resp: Option<RespListener>,
     pub(crate) dns: Option<DnsListener>,
     pub(crate) http: Option<HttpListener>,
+    pub(crate) transfers: Option<Arc<Transfers>>,
 }
 
 impl Server {
@@ -347,7 +348,19 @@ impl StartedParts {
         let listeners = Listeners::start(engine, config, &sockets, &board);
         let started =
             listeners.and_then(|listeners| match Helpers::start(engine, config, &board, checks) {
-                Ok(helpers) => Ok((listeners, helpers)),
+                Ok(mut helpers) => {
+                    if let Some(transfers) = &listeners.transfers {
+                        match TransferThread::start(transfers) {
+                            Ok(thread) => helpers.stop_with(|| thread.stop()),
+                            Err(error) => {
+                                helpers.stop();
+                                listeners.stop();
+                                return Err(error);
+                            }
+                        }
+                    }
+                    Ok((listeners, helpers))
+                }
                 Err(error) => {
                     listeners.stop();
                     Err(error)
@@ -378,6 +391,9 @@ impl Listeners {
         if let Some(http) = &self.http {
             http.exchange(&config.http, &config.feeds);
         }
+        if let Some(transfers) = &self.transfers {
+            transfers.configure(&config.transfers);
+        }
     }
 
     fn start(
@@ -404,11 +420,13 @@ impl Listeners {
         board: &Arc<HealthBoard>,
     ) -> io::Result<()> {
         let started = Instant::now();
+        let transfers = Transfers::new(engine, &config.transfers);
+        self.transfers = Some(Arc::clone(&transfers));
         if config.resp.is_open() {
-            self.resp = Some(start_resp(engine, config, sockets, board)?);
+            self.resp = Some(start_resp(engine, config, sockets, (board, &transfers))?);
         }
         if !config.dns.listen.is_empty() {
-            self.dns = Some(DnsListener::start(engine, &config.dns, sockets)?);
+            self.dns = Some(DnsListener::start(engine, &transfers, &config.dns, sockets)?);
         }
         if config.http.is_open() {
             let counters = Arc::new(HttpCounters::default());
@@ -421,6 +439,7 @@ impl Listeners {
                 dns: self.dns.as_ref().map(|listener| Arc::clone(listener.counters())),
                 http: Arc::clone(&counters),
                 health: Arc::clone(board),
+                transfers: Arc::clone(&transfers),
             };
             let engine = Arc::clone(engine);
             let render = Box::new(move |format| metrics.render(format));
@@ -447,7 +466,11 @@ impl Listeners {
         if let Some(dns) = &self.dns {
             listeners.push(("dns", shown(dns.addresses())));
         }
-        ServerFacts { started, data_dir: config.data_dir.clone(), listeners }
+        let transfers = self.transfers.clone();
+        let zone_role = ZoneRole(Arc::new(move |zone| {
+            transfers.as_ref().map_or(("file", None), |transfers| transfers.role(zone))
+        }));
+        ServerFacts { started, data_dir: config.data_dir.clone(), listeners, zone_role }
     }
 
     fn stop(self) {
@@ -545,7 +568,7 @@ fn start_resp(
     engine: &Arc<Engine>,
     config: &Config,
     sockets: &Sockets,
-    board: &Arc<HealthBoard>,
+    (board, transfers): (&Arc<HealthBoard>, &Arc<Transfers>),
 ) -> io::Result<RespListener> {
     let (sync, config) = (config.journal.sync, &config.resp);
     for name in &config.plain_passwords {
@@ -554,6 +577,7 @@ fn start_resp(
              password_sha256 takes its hash"
         );
     }
+    let refresher = Arc::clone(transfers);
     let context = RespContext {
         journal_sync: match sync {
             SyncPolicy::Always => "always",
@@ -562,6 +586,9 @@ fn start_resp(
         },
         run_id: run_id(),
         health: Arc::clone(board),
+        refresh_zone: Some(RefreshZone(Arc::new(move |zone, whole| {
+            refresher.refresh(zone, whole)
+        }))),
         ..RespContext::default()
     };
     let listener = RespListener::start_on(Arc::clone(engine), config.clone(), context, sockets);

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use whered_dns::Dnssec;
 
 pub(crate) use super::key::KeyArguments;
+use crate::server::RespServer;
 
 #[derive(Subcommand)]
 pub(crate) enum ZoneCommand {
@@ -25,6 +26,22 @@ pub(crate) enum ZoneCommand {
     /// step 'sign', give the parent zone the new DS that 'ds' prints. When all of its servers have
     /// it, run 'rollover' again with --ds-seen. Exit code 1 if 'list' or 'ds' finds no key.
     Key(KeyArguments),
+    /// Ask the primaries of a secondary zone for a newer one
+    Refresh(ZoneTransferArguments),
+    /// Take a secondary zone whole from its primaries, whatever its serial
+    Retransfer(ZoneTransferArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct ZoneTransferArguments {
+    /// The zone's name
+    #[arg(value_name = "ZONE")]
+    pub(crate) zone: String,
+    #[command(flatten)]
+    pub(crate) server: RespServer,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Args)]

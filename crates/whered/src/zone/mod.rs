@@ -6,7 +6,9 @@ mod check;
 pub(crate) mod flags;
 mod gdnsd;
 mod key;
+mod transfer;
 
 pub(crate) use check::run as check;
 pub(crate) use gdnsd::run as convert_gdnsd;
 pub(crate) use key::run as key;
+pub(crate) use transfer::{refresh, retransfer};

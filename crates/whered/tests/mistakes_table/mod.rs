@@ -84,6 +84,24 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         says: "",
     },
     Mistake {
+        name: "a primary that is no address",
+        setting: Setting::None,
+        config: "[[zone]]\nname = \"example.com\"\nprimaries = [\"ns1.example.net\"] #!\n",
+        says: "allowed: servers such as",
+    },
+    Mistake {
+        name: "a key that is not defined",
+        setting: Setting::None,
+        config: "[[zone]]\nname = \"example.com\"\nprimaries = [\"192.0.2.1 key k\"] #!\n",
+        says: "which no [[tsig_key]] defines",
+    },
+    Mistake {
+        name: "a short secret",
+        setting: Setting::None,
+        config: "[[tsig_key]]\nname = \"k\"\nsecret = \"YQ==\" #!\n",
+        says: "allowed: base 64 of 16 bytes or more",
+    },
+    Mistake {
         name: "unknown section",
         setting: Setting::None,
         config: "respo = 1 #!

@@ -1,4 +1,4 @@
-//! Zones of the configuration: `ZONE.CHECK ZONE.LIST ZONE.RELOAD`.
+//! Zones of the configuration: `ZONE.CHECK ZONE.LIST ZONE.REFRESH ZONE.RELOAD ZONE.RETRANSFER`.
 //!
 //! Not for: making zones, which the configuration does. Files are read on a thread of their own: a
 //! zone of a million names takes a second, in which the worker serves its other clients.
@@ -51,6 +51,22 @@ pub(super) const COMMANDS: &[Command] = &[
         ..ZONE
     },
     Command {
+        name: "zone.refresh",
+        flags: &[Flag::Admin, Flag::Fast],
+        summary: "Asks the primaries of a secondary zone now whether they have a newer one",
+        cost: "O(1); the zone is asked for in the background",
+        action: Action::Run(|session, args, reply| refresh(session, args, reply, false)),
+        ..ZONE
+    },
+    Command {
+        name: "zone.retransfer",
+        flags: &[Flag::Admin, Flag::Fast],
+        summary: "Takes a secondary zone whole from its primaries, whatever its serial",
+        cost: "O(1); the zone is asked for in the background",
+        action: Action::Run(|session, args, reply| refresh(session, args, reply, true)),
+        ..ZONE
+    },
+    Command {
         name: "zone.reload",
         summary: "Rereads a zone's file and serves it; returns its serial number and records",
         action: Action::Run(|session, args, reply| read(session, args, reply, Engine::reload_zone)),
@@ -75,6 +91,16 @@ fn read(
             Ok(Effect::Unchanged)
         })
     })
+}
+
+fn refresh(session: &mut Session, args: Args<'_>, reply: &mut Reply, whole: bool) -> Outcome {
+    let zone = name(args.at(1))?;
+    let refresh = session.shared.context.refresh_zone.as_ref();
+    let refresh = refresh.ok_or_else(|| Failure::text("ERR no zone comes from primaries"))?;
+    let asked = (refresh.0)(zone, whole);
+    asked.map_err(|error| Failure::made(format!("ERR {error}")))?;
+    reply.ok();
+    Ok(Effect::Unchanged)
 }
 
 fn list(session: &mut Session, _args: Args<'_>, reply: &mut Reply) -> Outcome {

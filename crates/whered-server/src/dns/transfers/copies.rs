@@ -1,0 +1,75 @@
+//! The last good zone of a secondary on the disk: read at a start (by the engine, as any master
+//! file), written after a transfer.
+//!
+//! Invariants: a copy is whole or not there: it is written under another name, brought to the disk,
+//! and renamed. Its time of change is when a primary has last confirmed it.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use whered_dns::Zone;
+
+/// Where the copy of a zone is.
+pub(crate) fn zone_copy(data_dir: &Path, zone: &str) -> PathBuf {
+    let name = zone.strip_suffix('.').unwrap_or(zone).to_ascii_lowercase();
+    // Whatever a name may hold, it stays one file of this folder.
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    let mut file = String::with_capacity(name.len() + 5);
+    for byte in name.bytes() {
+        match plain(byte) && !(file.is_empty() && byte == b'.') {
+            true => file.push(char::from(byte)),
+            false => file.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    if file.is_empty() {
+        file.push_str("%root");
+    }
+    data_dir.join("zones").join(format!("{file}.zone"))
+}
+
+/// Writes a copy.
+pub(super) fn write(path: &Path, zone: &Zone, confirmed_at_millis: u64) -> io::Result<()> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    fs::create_dir_all(folder)?;
+    let unfinished = path.with_extension("new");
+    let file = File::create(&unfinished)?;
+    let mut out = BufWriter::with_capacity(1 << 18, file);
+    zone.write_master_file(&mut out)?;
+    out.flush()?;
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.set_modified(time_of(confirmed_at_millis))?;
+    file.sync_all()?;
+    fs::rename(&unfinished, path)?;
+    File::open(folder)?.sync_all()
+}
+
+/// Notes that a primary has confirmed the copy.
+pub(super) fn confirm(path: &Path, confirmed_at_millis: u64) -> io::Result<()> {
+    File::options().write(true).open(path)?.set_modified(time_of(confirmed_at_millis))
+}
+
+/// When a primary has last confirmed the copy; none when there is none.
+pub(super) fn confirmed_at_millis(path: &Path) -> Option<u64> {
+    let modified = path.metadata().ok()?.modified().ok()?;
+    let since = modified.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_millis()).ok()
+}
+
+fn time_of(millis: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_stays_in_its_folder_whatever_the_zone_is_called() {
+        let name = |zone: &str| zone_copy(Path::new("d"), zone).display().to_string();
+        assert_eq!(name("Example.Com."), "d/zones/example.com.zone");
+        assert_eq!(name("../../etc/x"), "d/zones/%2e.%2f..%2fetc%2fx.zone");
+        assert_eq!(name("."), "d/zones/%root.zone");
+    }
+}

@@ -1,0 +1,167 @@
+//! A zone as others get it: with records in the place of pools, whose answers differ by client.
+//!
+//! Not for: who may have it. Cost: a zone without pools is given as it is; another is built anew
+//! when it or one of its pools changes.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use whered_dns::{Dnssec, Name, RecordType, Zone, ZoneRecord};
+use whered_engine::{Generation, Pool, Site};
+
+use super::now_seconds;
+use super::options::PoolsInTransfer;
+
+/// What a zone was made of, and what it was made.
+#[derive(Default)]
+pub(super) struct GivenCopy {
+    made_of: Option<(Arc<Zone>, Vec<Arc<Pool>>)>,
+    made: Option<Arc<Zone>>,
+}
+
+impl GivenCopy {
+    /// The zone with records in the place of its pools.
+    ///
+    /// # Errors
+    /// One line: why it is not given.
+    pub(super) fn of(
+        &mut self,
+        generation: &Generation,
+        zone: &Arc<Zone>,
+        mode: &PoolsInTransfer,
+    ) -> Result<Arc<Zone>, String> {
+        let pools = pools_in(generation, zone.origin());
+        if pools.is_empty() {
+            return Ok(Arc::clone(zone));
+        }
+        let is_same = self.made_of.as_ref().is_some_and(|(old, old_pools)| {
+            // Health makes new pools whose records are as they were.
+            let same = |(one, other): (&Arc<Pool>, &Arc<Pool>)| is_same_pool(one, other);
+            Arc::ptr_eq(old, zone)
+                && old_pools.len() == pools.len()
+                && old_pools.iter().zip(&pools).all(same)
+        });
+        if let Some(made) = self.made.as_ref().filter(|_| is_same) {
+            return Ok(Arc::clone(made));
+        }
+        let made = Arc::new(with_records(zone, &pools, mode)?);
+        self.made_of = Some((Arc::clone(zone), pools));
+        self.made = Some(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+fn is_same_pool(one: &Pool, other: &Pool) -> bool {
+    let content = |pool: &Pool| {
+        let of_site = |site: &Site| {
+            (
+                site.name.clone(),
+                site.addresses.clone(),
+                site.details.alias.clone(),
+                site.details.records.clone(),
+            )
+        };
+        let sites: Vec<_> = pool.sites.iter().map(of_site).collect();
+        (pool.owners.clone(), pool.ttl_seconds, sites)
+    };
+    content(one) == content(other)
+}
+
+/// The pools whose owners are names of this zone, and not of one below it.
+fn pools_in(generation: &Generation, origin: &Name) -> Vec<Arc<Pool>> {
+    let is_here =
+        |pool: &&Arc<Pool>| pool.owners.iter().any(|owner| is_owner(generation, origin, owner));
+    generation.pools().iter().filter(is_here).cloned().collect()
+}
+
+fn is_owner(generation: &Generation, origin: &Name, owner: &str) -> bool {
+    let Ok(owner) = owner.parse::<Name>() else { return false };
+    let deepest = generation
+        .zones()
+        .zones()
+        .map(|zone| zone.origin())
+        .filter(|other| owner.is_within(other))
+        .max_by_key(|other| other.label_count());
+    deepest == Some(origin)
+}
+
+/// Makes the zone.
+fn with_records(zone: &Zone, pools: &[Arc<Pool>], mode: &PoolsInTransfer) -> Result<Zone, String> {
+    if *mode == PoolsInTransfer::Refuse {
+        let name = &pools.first().map_or("", |pool| &pool.name);
+        return Err(format!(
+            "it has the pool '{name}', whose answers differ by client; transfer = \"all\" or \
+             \"site NAME\" in its [[zone]] says what others get"
+        ));
+    }
+    if zone.first_expiry_seconds(now_seconds()).is_some() {
+        return Err(
+            "it is signed and has pools, whose records others would get unsigned".to_owned()
+        );
+    }
+    let mut added: Vec<ZoneRecord> = Vec::new();
+    for pool in pools {
+        let sites = match mode {
+            PoolsInTransfer::Site(name) => {
+                let site = pool.sites.iter().find(|site| site.name == *name);
+                let missing = || format!("its pool '{}' has no site '{name}'", pool.name);
+                vec![site.ok_or_else(missing)?]
+            }
+            _ => pool.sites.iter().collect(),
+        };
+        for owner in &pool.owners {
+            let owner: Name = owner.parse().map_err(|error| format!("{owner}: {error}"))?;
+            if owner.is_within(zone.origin()) {
+                add_sites(&mut added, &owner, pool, &sites)?;
+            }
+        }
+    }
+    let is_hidden = |record: &ZoneRecord| {
+        matches!(record.record_type, RecordType::A | RecordType::AAAA)
+            && added.iter().any(|own| own.owner == record.owner)
+    };
+    let own = zone.records().filter(|record| !is_hidden(record));
+    let records: Vec<ZoneRecord> = own.chain(added.iter().cloned()).collect();
+    let source = "a transfer with pools";
+    Zone::from_records(zone.origin(), source, Dnssec::Serve, records)
+        .map_err(|error| error.to_string())
+}
+
+/// Adds what sites answer together.
+fn add_sites(
+    added: &mut Vec<ZoneRecord>,
+    owner: &Name,
+    pool: &Pool,
+    sites: &[&Site],
+) -> Result<(), String> {
+    for site in sites {
+        let mut put = |record_type: RecordType, data: &[u8]| {
+            let ttl_seconds = pool.ttl_seconds;
+            let data = data.into();
+            let record = ZoneRecord { owner: owner.clone(), record_type, ttl_seconds, data };
+            if !added.contains(&record) {
+                added.push(record);
+            }
+        };
+        for address in &site.addresses {
+            match address {
+                IpAddr::V4(address) => put(RecordType::A, &address.octets()),
+                IpAddr::V6(address) => put(RecordType::AAAA, &address.octets()),
+            }
+        }
+        for (record_type, data) in &site.details.records {
+            put(*record_type, data);
+        }
+        if let Some(alias) = &site.details.alias {
+            if sites.len() > 1 {
+                let name = &pool.name;
+                return Err(format!(
+                    "its pool '{name}' has aliases, of which a name can have one; \
+                     transfer = \"site NAME\" chooses"
+                ));
+            }
+            put(RecordType::CNAME, alias.as_wire());
+        }
+    }
+    Ok(())
+}
