@@ -1,10 +1,13 @@
 //! Any text as gdnsd's configuration: read or refused with a place that lies in it, and each key is
-//! found again.
+//! found again. Its first line is a pattern of file names too, which matches the rest or not.
 //!
 //! Not for includes, which would read files, nor for what keys mean. The reader is a part of a
 //! program, which is no library: its module is compiled in here by its path.
 #![no_main]
 
+#[allow(dead_code, reason = "the program uses more of it")]
+#[path = "../../crates/whered/src/zone/gdnsd/glob.rs"]
+mod glob;
 #[allow(dead_code, reason = "the program uses more of it")]
 #[path = "../../crates/whered/src/zone/gdnsd/vscf.rs"]
 mod vscf;
@@ -23,6 +26,9 @@ use libfuzzer_sys::fuzz_target;
 use vscf::{Data, Hash, Value};
 
 fuzz_target!(|text: &str| {
+    let (pattern, name) = text.split_once('\n').unwrap_or((text, text));
+    let is_one = glob::matches(pattern, name);
+    assert!(is_one || pattern != "*");
     match vscf::read_text(text) {
         Ok(hash) => look(&hash),
         Err(fault) => {

@@ -118,3 +118,31 @@ fn a_full_disk_is_told_once_when_it_begins_and_once_when_it_ends() {
     drop(mounted);
     let _ = fs::remove_dir_all(folder);
 }
+
+#[test]
+fn a_conversion_that_does_not_fit_leaves_nothing() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("full-disk-gdnsd");
+    let Some(disk) = small(&folder.join("disk")) else {
+        eprintln!("skipped: a tmpfs needs root");
+        return;
+    };
+    fs::create_dir_all(folder.join("from/zones")).expect("a folder");
+    let padding = "x".repeat(200);
+    let mut zone = "@ SOA ns hm 1 7200 900 1209600 900\n@ NS ns\nns A 192.0.2.1\n".to_owned();
+    (0..25_000).for_each(|number| zone.push_str(&format!("n{number} A 192.0.2.1 ; {padding}\n")));
+    fs::write(folder.join("from/zones/example.test"), zone).expect("a file");
+    let made = Command::new(env!("CARGO_BIN_EXE_whered"))
+        .args(["zone", "convert-gdnsd"])
+        .arg(folder.join("from"))
+        .arg("-o")
+        .arg(disk.0.join("to"))
+        .output()
+        .expect("the program runs");
+    let told = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert_eq!(made.status.code(), Some(2), "{told}");
+    assert!(told.contains("No space left"), "{told}");
+    let left: Vec<_> = fs::read_dir(&disk.0).expect("a folder").collect();
+    assert!(left.is_empty(), "{left:?}");
+    drop(disk);
+    let _removed = fs::remove_dir_all(folder.join("from"));
+}

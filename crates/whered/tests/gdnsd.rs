@@ -449,3 +449,271 @@ fn what_is_taken_down_by_hand_is_left_out_alike() {
     let equal = compare(&both, false);
     assert!(equal > 90_000, "{equal} answers were compared");
 }
+
+/// The tree of `tests/data/gdnsd`, which has everything that is converted.
+const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/gdnsd");
+/// Names of the tree whose answers are drawn: the same answers, by chance.
+const DRAWN: [&str; 6] =
+    ["one.weights", "odds.weights", "racks.weights", "rows.weights", "both.weights", "names"];
+
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).expect("a file");
+        }
+    }
+}
+
+/// The tree with a database, in a folder of the test's own.
+fn tree(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _old = fs::remove_dir_all(&folder);
+    copy_tree(Path::new(TREE), &folder);
+    fs::write(folder.join("geoip/city.mmdb"), city_database()).expect("a file");
+    folder
+}
+
+fn convert(folder: &Path, out: &Path) -> std::process::Output {
+    let program = env!("CARGO_BIN_EXE_whered");
+    let mut command = Command::new(program);
+    command.args(["zone", "convert-gdnsd"]).arg(folder).arg("-o").arg(out);
+    command.output().expect("the program runs")
+}
+
+#[test]
+fn what_is_made_of_a_whole_tree_passes_check() {
+    let folder = tree("gdnsd-tree-check");
+    let out = folder.join("made/here");
+    let made = convert(&folder, &out);
+    let told = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert_eq!(made.status.code(), Some(0), "{told}");
+    for option in [
+        "listen",
+        "chaos_response",
+        "udp_threads",
+        "tcp_threads",
+        "tcp_timeout",
+        "ok_thresh",
+        "down_thresh",
+        "max_proc",
+        "extfile",
+        "helper_failure_action",
+        "zones_strict_data",
+    ] {
+        assert!(told.lines().any(|line| line.contains(option)), "{option} is not in\n{told}");
+    }
+    let checked = Command::new(env!("CARGO_BIN_EXE_whered"))
+        .arg("check")
+        .arg(out.join("whered.toml"))
+        .output()
+        .expect("the program runs");
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stderr));
+    let again = convert(&folder, &out);
+    assert_eq!(again.status.code(), Some(2), "existing files are not replaced");
+    let names: Vec<_> = fs::read_dir(folder.join("made")).expect("a folder").collect();
+    assert_eq!(names.len(), 1, "nothing else is left: {names:?}");
+    let _removed = fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_tree_with_mistakes_is_told_them_and_leaves_nothing() {
+    let folder = tree("gdnsd-tree-mistakes");
+    let lines: String = (0..150).map(|number| format!("bad{number} A 1.2.{number}\n")).collect();
+    let zone = fs::read_to_string(folder.join("zones/watched.test")).expect("a file");
+    fs::write(folder.join("zones/watched.test"), format!("{zone}{lines}")).expect("a file");
+    fs::write(folder.join("service.d/wrong.cfg"), "x => { plugin => tcp_connect }")
+        .expect("a file");
+    let out = folder.join("made");
+    let made = convert(&folder, &out);
+    let told = String::from_utf8_lossy(&made.stderr).into_owned();
+    assert_eq!(made.status.code(), Some(1), "{told}");
+    assert!(told.contains("service.d/wrong.cfg:1:6: tcp_connect without 'port'"), "{told}");
+    assert!(told.contains("zones/watched.test:5:8: "), "{told}");
+    assert!(told.contains("more mistakes") && told.lines().count() <= 103, "{told}");
+    assert!(told.trim_end().ends_with("nothing was written"), "{told}");
+    let left: Vec<_> = fs::read_dir(&folder)
+        .expect("a folder")
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("made"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    let _removed = fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_signal_leaves_the_whole_folder_or_none() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("gdnsd-signal");
+    let _old = fs::remove_dir_all(&folder);
+    fs::create_dir_all(folder.join("from/zones")).expect("a folder");
+    let zone = "@ SOA ns hm 1 7200 900 1209600 900\n@ NS ns\nns A 192.0.2.1\n";
+    for number in 0..400 {
+        fs::write(folder.join(format!("from/zones/z{number}.test")), zone).expect("a file");
+    }
+    let (mut whole, mut none) = (0, 0);
+    for round in 0..24_u64 {
+        let out = folder.join("to");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_whered"))
+            .args(["zone", "convert-gdnsd"])
+            .arg(folder.join("from"))
+            .arg("-o")
+            .arg(&out)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        std::thread::sleep(Duration::from_millis(round * 8));
+        let signal = if round % 2 == 0 { "-TERM" } else { "-INT" };
+        let _told = Command::new("kill").args([signal, &child.id().to_string()]).status();
+        let _status = child.wait().expect("it ends");
+        let names: Vec<_> = fs::read_dir(&folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+            .filter(|name| name != "from")
+            .collect();
+        if names.is_empty() {
+            none += 1;
+            continue;
+        }
+        assert_eq!(names, ["to"], "no part is left");
+        let zones = fs::read_dir(out.join("zones")).expect("a folder").count();
+        assert!(zones == 400 && out.join("whered.toml").exists(), "{zones} zones");
+        whole += 1;
+        fs::remove_dir_all(&out).expect("it is ours");
+    }
+    assert_eq!(whole + none, 24);
+    assert!(none > 0, "at least the first signal comes early");
+    let _removed = fs::remove_dir_all(&folder);
+}
+
+/// Every owner of a zone of the tree, and some that it lacks.
+fn names_of_tree() -> Vec<String> {
+    let zone = fs::read_to_string(Path::new(TREE).join("zones/example.test")).expect("a file");
+    let weights = fs::read_to_string(Path::new(TREE).join("zones/parts/weights")).expect("a file");
+    let owner = |line: &str| {
+        let word = line.split_whitespace().next()?;
+        let is_owner = !line.starts_with([' ', '$', ';']);
+        is_owner.then(|| word.replace("*.wild", "any.wild"))
+    };
+    let mut names: BTreeSet<String> = zone.lines().filter_map(owner).collect();
+    let weights = weights.lines().filter_map(owner);
+    names.extend(weights.map(|name| match &*name {
+        "names.@Z" => "names".to_owned(),
+        "here" => "here.deeper.weights".to_owned(),
+        name => format!("{}.weights", name.trim_end_matches(".@F")),
+    }));
+    names.extend(["nobody", "weights", "below.www", "wild"].map(str::to_owned));
+    names.into_iter().filter(|name| name != "1").collect()
+}
+
+/// gdnsd with the tree, and whered with what is made of it.
+fn start_tree() -> Option<Both> {
+    let program = gdnsd()?;
+    let folder = tree("gdnsd-tree-answers");
+    let address = free_address();
+    let shown = folder.display();
+    let config = fs::read_to_string(folder.join("config")).expect("a file");
+    let config = config.replace(
+        "listen => [ 127.0.0.1, \"[::1]:5301\" ],",
+        &format!("listen => [ {address} ], run_dir => {shown}/run, state_dir => {shown}/state,"),
+    );
+    fs::write(folder.join("config"), config).expect("a file");
+    let log = fs::File::create(folder.join("log")).expect("a file");
+    let mut command = Command::new(program);
+    command.arg("-c").arg(&folder).arg("start").stdin(Stdio::null());
+    command.stdout(log.try_clone().expect("a descriptor")).stderr(log);
+    let peer = Running(command.spawn().expect("gdnsd starts"));
+    let (ours, whered, resp) = start_converted(&folder);
+    let both = Both { gdnsd: address, whered, resp, _running: [peer, ours], folder };
+    let query = Query::new(&"plain.example.test".parse().expect("a name"), RecordType::A).build();
+    let begun = Instant::now();
+    while ask_one(both.gdnsd, &query).is_none() || ask_one(both.whered, &query).is_none() {
+        let log = fs::read_to_string(both.folder.join("log")).unwrap_or_default();
+        assert!(begun.elapsed() < WAIT, "no answer:\n{log}");
+    }
+    Some(both)
+}
+
+/// What both say to all clients.
+fn answers(
+    both: &Both,
+    name: &str,
+    kind: RecordType,
+    clients: &[(IpAddr, u8)],
+) -> Vec<[Answer; 2]> {
+    let full = match name {
+        "@" => "example.test".to_owned(),
+        name => format!("{name}.example.test"),
+    };
+    let full = full.parse().expect("a name");
+    let query = |(client, bits): &(IpAddr, u8)| {
+        Query::new(&full, kind).client_subnet(*client, *bits).build()
+    };
+    let queries: Vec<Vec<u8>> = clients.iter().map(query).collect();
+    let read = |message: Option<Message>| {
+        own_answer(&message.unwrap_or_else(|| panic!("a server is silent to {name} {kind:?}")))
+    };
+    let (theirs, ours) = (ask(both.gdnsd, &queries), ask(both.whered, &queries));
+    theirs.into_iter().zip(ours).map(|(theirs, ours)| [read(theirs), read(ours)]).collect()
+}
+
+#[test]
+fn a_converted_tree_answers_as_gdnsd_does() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(both) = start_tree() else { return };
+    let clients: Vec<_> = clients().into_iter().step_by(7).collect();
+    let kinds = [
+        RecordType::A,
+        RecordType::AAAA,
+        RecordType::CNAME,
+        RecordType::MX,
+        RecordType::NS,
+        RecordType::SOA,
+        RecordType::TXT,
+        RecordType(65_300),
+    ];
+    let (mut equal, mut wrong) = (0, Vec::new());
+    for name in names_of_tree() {
+        for kind in kinds {
+            let answers = answers(&both, &name, kind, &clients);
+            if DRAWN.contains(&&*name) {
+                let [theirs, ours] = [0, 1]
+                    .map(|side| answers.iter().map(|pair| &pair[side]).collect::<BTreeSet<_>>());
+                if theirs != ours {
+                    wrong.push(format!("{name} {kind:?}\n gdnsd  {theirs:?}\n whered {ours:?}"));
+                }
+                continue;
+            }
+            let differing =
+                clients.iter().zip(&answers).filter(|(_, [theirs, ours])| theirs != ours);
+            equal += answers.len();
+            wrong.extend(differing.map(|(client, [theirs, ours])| {
+                format!("{name} {kind:?} {client:?}\n gdnsd  {theirs:?}\n whered {ours:?}")
+            }));
+        }
+    }
+    let mut seen = BTreeSet::new();
+    let is_first = |text: &&String| {
+        let words: Vec<&str> = text.split_whitespace().take(2).collect();
+        seen.insert(words.join(" "))
+    };
+    let first: Vec<_> = wrong.iter().filter(is_first).cloned().collect();
+    assert!(wrong.is_empty(), "{} differ, such as\n{}", wrong.len(), first.join("\n"));
+    assert!(equal > 100_000, "{equal} answers were compared");
+}
+
+/// A code and records.
+type Answer = (String, BTreeSet<String>);
+
+/// The code, and the answers at the name itself: gdnsd does not follow names of its zones.
+fn own_answer(message: &Message) -> Answer {
+    let owner = message.answers.first().map(|record| record.owner.to_string());
+    let own = message.answers.iter().filter(|record| Some(record.owner.to_string()) == owner);
+    let records = own
+        .map(|record| format!("{} {} {:?}", record.ttl_seconds, record.record_type.0, record.data));
+    (message.rcode().to_string(), records.collect())
+}

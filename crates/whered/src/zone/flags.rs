@@ -18,7 +18,7 @@ pub(crate) enum ZoneCommand {
     Check(ZoneCheckArguments),
     /// Convert a gdnsd configuration and its zones
     ///
-    /// Nothing is written if any part has no counterpart.
+    /// Nothing is written if any part has no counterpart: exit code 1.
     ConvertGdnsd(ConvertGdnsdArguments),
     /// Make, list and replace the keys that sign a zone
     ///
@@ -85,7 +85,7 @@ pub(crate) struct ConvertGdnsdArguments {
     /// gdnsd's folder, such as /etc/gdnsd, or its configuration file
     #[arg(required = true, num_args = 1..=2, value_name = "CONFIG")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Directory for whered.toml and zones/; existing files are not replaced
+    /// Directory for whered.toml and zones/; a new or an empty one
     #[arg(long, short, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Print JSON

@@ -123,10 +123,10 @@ fn weights_pairs_failover_and_references_have_their_policies() {
            metafo => { resources => { m => { datacenters => [x, y],
                                             dcmap => { x => 192.0.2.9, y => !all } } } }
            static => { s => host.other.test. } }",
-        "w 1 DYNA weighted!w\ne 1 DYNA weighted!e\np 9 DYNA simplefo!p\nm 1 DYNA metafo!m\ns 1 DYNC static!s\n",
+        "w 10 DYNA weighted!w\ne 10 DYNA weighted!e\np 9 DYNA simplefo!p\nm 10 DYNA metafo!m\ns 10 DYNC static!s\n",
     );
     for part in [
-        "policy = [\"healthy\", \"weighted\"]\nanswers = 1\nttl_seconds = 1\n[[pool.site]]\nname = \"a\"\n\
+        "policy = [\"healthy\", \"weighted\"]\nanswers = 1\nttl_seconds = 10\n[[pool.site]]\nname = \"a\"\n\
          addresses = [\"192.0.2.1\"]\nweight = 10\n",
         "name = \"e\"\naddresses = [\"192.0.2.3\", \"192.0.2.4\"]\n",
         "name = \"primary\"\naddresses = [\"192.0.2.5\"]\ncheck = { url = \"exec:/bin/check\", args = \
@@ -180,7 +180,7 @@ fn zones_keep_their_lines_and_lose_what_is_dynamic() {
         owners,
         [
             ("a.example.test", 60, 30),
-            ("e.deep.sub.example.test", 9, 4),
+            ("e.deep.sub.example.test", 9, 5),
             ("c.x.example.test", 300, 150)
         ]
     );
@@ -210,9 +210,10 @@ fn resources_without_a_counterpart_are_refused_with_their_place() {
     refuses(&[
         (
             plugin("reflect => { }"),
-            "w DYNA reflect!both",
-            "the plugin 'reflect' has no counterpart",
+            "w DYNA reflect!all",
+            "zones/example.test:4:8: reflect has no 'all'; allowed: dns, edns, both, best",
         ),
+        (plugin(""), "w DYNA own!x", "the plugin 'own' has no counterpart; allowed: geoip, "),
         (
             plugin("static => { }"),
             "w DYNA static!s",
@@ -226,21 +227,21 @@ fn resources_without_a_counterpart_are_refused_with_their_place() {
             "config:2:20: '1.2.3' is no address",
         ),
         (
-            plugin("weighted => { x => { g => { a => [192.0.2.1, 1] } } }"),
+            plugin("weighted => { x => { a => [192.0.2.1, 0] } }"),
             "w DYNA weighted!x",
-            "config:2:27: groups of weighted addresses have no counterpart",
+            "config:2:39: the weight 0; allowed: 1 to 1048575",
         ),
         (
             plugin(
-                "weighted => { x => { multi => true, a => [192.0.2.1, 1], b => [192.0.2.2, 2] } }",
+                "metafo => { resources => { x => { datacenters => [a], dcmap => { a => %metafo!x } } } }",
             ),
-            "w DYNA weighted!x",
-            "config:2:20: 'multi' with weights that differ has no counterpart",
+            "w DYNA metafo!x",
+            "more than 16 resources refer to each other",
         ),
         (
-            plugin("multifo => { x => { service_types => down, a => 192.0.2.1 } }"),
-            "w DYNA multifo!x",
-            "the service type 'down' is always down",
+            plugin("static => { s => a.test. }"),
+            "w DYNA static!s",
+            "zones/example.test:4:8: found DYNA with names as answers; allowed: DYNC",
         ),
         (
             plugin("multifo => { x => { service_types => gone, a => 192.0.2.1 } }"),
@@ -248,9 +249,14 @@ fn resources_without_a_counterpart_are_refused_with_their_place() {
             "no service type 'gone'",
         ),
         (
-            "service_types => { f => { plugin => extfile, file => x } }".to_owned(),
+            "service_types => { f => { plugin => carrier, file => x } }".to_owned(),
             "",
-            "config:1:37: the monitor 'extfile' has no counterpart",
+            "config:1:37: the monitor 'carrier' has no counterpart",
+        ),
+        (
+            "service_types => { f => { plugin => null, interval => 0, port => 1 } }".to_owned(),
+            "",
+            "config:1:55: 'interval' is 0; allowed: 1 to 255",
         ),
     ]);
 }
@@ -265,7 +271,7 @@ fn options_and_maps_without_a_counterpart_are_refused_with_their_place() {
     };
     refuses(&[
         (
-            "options => { edns_client_subnet => false }".to_owned(),
+            "options => { edns_client_subnet => false }\nplugins => { reflect => {} }".to_owned(),
             "",
             "config:1:36: 'edns_client_subnet' off",
         ),
@@ -290,19 +296,202 @@ fn options_and_maps_without_a_counterpart_are_refused_with_their_place() {
             "",
             "a list of several datacenters in a map with 'auto_dc_coords'",
         ),
-        (map(", auto_dc_coords => { a => [1, 2] }"), "", "the datacenter 'b' has no coordinates"),
+        (map(", auto_dc_coords => { a => [1, 2] }"), "", "'auto_dc_coords' without 'geoip2_db'"),
         (map(", nets => { 10.0.0.0/64 => [a] }"), "", "'10.0.0.0/64' is no network"),
-        (map(""), "w DYNA geoip!r/c", "no such datacenter in geoip!r"),
+        (map(""), "w DYNA geoip!r/c", "no such datacenter 'c'; allowed: a, b"),
         (plugin(""), "w A 1.2.3", "zones/example.test:4:"),
         (plugin(""), "$GENERATE 1-2 a A 192.0.2.$", "an unknown directive"),
     ]);
 }
 
 #[test]
-fn all_mistakes_are_told_at_once() {
+fn all_mistakes_of_all_files_are_told_at_once_in_their_order() {
     let folder = Folder::new(
-        "options => { surprise => 1 }\nplugins => { multifo => { x => [y], z => [] } }",
-        "a DYNA multifo!x\nb DYNA multifo!z\nc DYNA multifo!gone\n",
+        "options => { surprise => 1, min_ttl => x }\nplugins => { multifo => { x => [y, w], z => [] },\n\
+         geoip => { maps => { m => { datacenters => [a], map => { XX => a, EU => { DE => b } }, nets => n } } } }\n\
+         service_types => { s => { plugin => tcp_connect } }",
+        "a DYNA multifo!x\nb DYNA multifo!z\nc DYNA multifo!gone\nd A 1.2.3\n  TXT \"of d\"\n\
+         e MX mail\n",
     );
-    assert_eq!(folder.convert().map(drop).expect_err("four mistakes").len(), 4);
+    folder.write("geoip/n", "10.0.0.0/8 => c\n10.0.0.0/33 => a\n");
+    folder.write("zones/other.test", "@ NS (\n");
+    let faults = folder.convert().map(drop).expect_err("many mistakes");
+    let places: Vec<String> = faults
+        .iter()
+        .map(|fault| fault.splitn(4, ':').take(2).collect::<Vec<_>>().join(":"))
+        .collect();
+    let mut expected = vec!["config:1"; 2];
+    expected.extend(["config:2"; 3]);
+    expected.extend(["config:3"; 3]);
+    expected.extend(["config:4", "geoip/n:1", "geoip/n:2"]);
+    expected.extend([
+        "zones/example.test:6",
+        "zones/example.test:7",
+        "zones/example.test:9",
+        "zones/other.test:1",
+    ]);
+    assert_eq!(places, expected, "{faults:#?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_makes_no_mistakes_of_others() {
+    let folder = Folder::new("plugins => {\n  multifo => $include{gone}\n}", "a DYNA multifo!x\n");
+    let faults = folder.convert().map(drop).expect_err("one mistake");
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(faults[0].starts_with("config:2:14: "), "{faults:?}");
+}
+
+#[test]
+fn options_are_translated_or_remarked_on() {
+    let folder = Folder::new(
+        "options => { nsid => 65646765, max_edns_response => 9000, listen => [192.0.2.1, \"[::1]:54\"],\n\
+         tcp_timeout => 9, zones_default_ttl => 3, max_ncache_ttl => 60, log_stats => 1 }",
+        "a A 192.0.2.1\nb 9999999 A 192.0.2.2\n_acme-challenge.c 60 TXT x\n",
+    );
+    let made = folder.convert().unwrap_or_else(|faults| panic!("{faults:?}"));
+    for part in [
+        "\n[dns]\nserver_id = \"edge\"\nudp_size = 4096\n",
+        "listen = [\"192.0.2.1:53\", \"[::1]:54\"]",
+    ] {
+        assert!(made.toml.contains(part), "{part} is not in\n{}", made.toml);
+    }
+    let notes: Vec<_> = made.notes.iter().map(ToString::to_string).collect();
+    for key in ["max_edns_response", "listen", "tcp_timeout", "log_stats"] {
+        assert!(notes.iter().any(|note| note.contains(key)), "{key} is not in {notes:#?}");
+    }
+    let text = &made.zones[0].text;
+    for line in [
+        "$TTL 5",
+        "@ SOA ns1 hm 1 7200 30M 3D 5",
+        "b 3600000 A 192.0.2.2",
+        "_acme-challenge.c 0 TXT x",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn the_root_and_files_of_any_bytes_are_zones() {
+    let folder = Folder::new("", "t TXT \"\u{e9}\" ; caf\u{e9}\n");
+    folder.write(
+        "zones/ROOT_ZONE",
+        "@ SOA a. b. 1 2 3 4 5\n@ NS a.\nx.@Z 60 DYNA null\n@ 60 DYNA null\n",
+    );
+    let latin = [&b"@ SOA a. b. 1 2 3 4 5\n@ NS a. ; caf\xe9\nt TXT \"\xe9\"\n"[..]].concat();
+    fs::write(folder.0.join("zones/0@25.2.0.192.in-addr.arpa"), latin).expect("writable");
+    let made = folder.convert().unwrap_or_else(|faults| panic!("{faults:?}"));
+    let names: Vec<_> =
+        made.zones.iter().map(|zone| (&*zone.name, file_name(&zone.name))).collect();
+    assert_eq!(
+        names,
+        [
+            ("0/25.2.0.192.in-addr.arpa", "0@25.2.0.192.in-addr.arpa.zone".to_owned()),
+            (".", "ROOT_ZONE.zone".to_owned()),
+            ("example.test", "example.test.zone".to_owned()),
+        ]
+    );
+    assert!(made.zones[0].text.contains("t TXT \"\\233\""), "{}", made.zones[0].text);
+    let pool = "owners = [\".\", \"x\"]";
+    let other = "owners = [\"x\", \".\"]";
+    assert!(made.toml.contains(pool) || made.toml.contains(other), "{}", made.toml);
+    folder.write("zones/EXAMPLE.test", ZONE);
+    let faults = folder.convert().map(drop).expect_err("two files of a zone");
+    assert!(faults[0].contains("has two files; allowed: one"), "{faults:?}");
+}
+
+#[test]
+fn states_that_never_change_are_judged_when_converting() {
+    let text = toml(
+        "plugins => {
+           multifo => { most => { a => 192.0.2.1, b => 192.0.2.2, c => { } } }
+           metafo => { resources => { m => { datacenters => [x, y, z], dcmap => {
+             x => { service_types => down, a => 192.0.2.3 }, y => 192.0.2.4, z => 192.0.2.5 } } } }
+           weighted => { w => { service_types => down, a => [192.0.2.6, 1], b => [192.0.2.7, 2] } } }"
+            .replace(", c => { }", "")
+            .as_str(),
+        "m 60 DYNA metafo!m\nw 60 DYNA weighted!w\n",
+    );
+    assert!(!text.contains("192.0.2.3"), "a datacenter that is down for ever has no site\n{text}");
+    assert!(text.contains("name = \"y\"\naddresses = [\"192.0.2.4\"]\n"), "{text}");
+    assert!(
+        text.contains("addresses = [\"192.0.2.7\"]\nweight = 2\n"),
+        "all down is all up\n{text}"
+    );
+}
+
+#[test]
+fn files_of_states_are_searched_for_the_very_address() {
+    let service = "service_types => { f => { plugin => extfile, file => STATES, direct => true DOWN } }\n\
+                   plugins => { multifo => { x => { service_types => f, a => 192.0.2.1, b => 192.0.2.12 } } }";
+    for (down, present, states) in [
+        ("", "192.0.2.1 => DOWN/30\n192.0.2.12 => UP\n", [false, true]),
+        ("", "x => { 192.0.2.12 = \"DOWN\" }\n", [true, false]),
+        ("", "1192.0.2.1 => DOWN\n19210.2.1 => DOWN\n", [true, true]),
+        (", def_down => true", "192.0.2.1 => UP\n", [true, false]),
+    ] {
+        let folder = Folder::new("", "w 60 DYNA multifo!x\n");
+        let file = folder.0.join("it's states");
+        fs::write(&file, present).expect("writable");
+        let quoted = format!("\"{}\"", file.display());
+        folder.write("config", &service.replace("STATES", &quoted).replace(" DOWN", down));
+        let made = folder.convert().unwrap_or_else(|faults| panic!("{faults:?}"));
+        let found: Vec<bool> = made
+            .toml
+            .split("args = ")
+            .skip(1)
+            .map(|rest| {
+                let mut words = serde_json::Deserializer::from_str(rest).into_iter::<Vec<String>>();
+                let words = words.next().and_then(Result::ok).expect("an array of texts");
+                std::process::Command::new("/bin/sh")
+                    .args(words)
+                    .status()
+                    .expect("a shell")
+                    .success()
+            })
+            .collect();
+        assert_eq!(found, states, "{present} {}", made.toml);
+    }
+}
+
+#[test]
+fn weights_become_every_answer_with_its_probability() {
+    let text = toml(
+        "plugins => { weighted => {
+           odds => { multi => true, a => [192.0.2.1, 30], b => [192.0.2.2, 20] }
+           racks => { r => { a => [192.0.2.3, 1], b => [192.0.2.4, 1] }, s => { a => [192.0.2.5, 4] } } } }",
+        "o 60 DYNA weighted!odds\nr 60 DYNA weighted!racks\n",
+    );
+    for part in [
+        "name = \"odds-1\"\naddresses = [\"192.0.2.1\"]\nweight = 500000\n",
+        "name = \"odds-2\"\naddresses = [\"192.0.2.1\", \"192.0.2.2\"]\nweight = 1000000\n",
+        "name = \"racks-1\"\naddresses = [\"192.0.2.3\", \"192.0.2.4\"]\nweight = 500000\n",
+        "name = \"racks-2\"\naddresses = [\"192.0.2.5\"]\nweight = 1000000\n",
+    ] {
+        assert!(text.contains(part), "{part} is not in\n{text}");
+    }
+}
+
+#[test]
+fn a_tree_cut_at_any_byte_is_read_or_refused() {
+    let tree = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/gdnsd");
+    let read = |name: &str| fs::read_to_string(tree.join(name)).expect("a file");
+    for name in
+        ["plugins.d/geoip", "plugins.d/plain", "plugins.d/metafo", "service.d/web.cfg", "maps.cfg"]
+    {
+        let text = read(name);
+        for cut in (0..text.len()).filter(|cut| text.is_char_boundary(*cut)) {
+            let read = vscf::read_text(&text[..cut]);
+            assert!(read.is_ok() || read.is_err_and(|fault| fault.place.line > 0));
+        }
+    }
+    let (config, zone) = (read("plugins.d/plain"), read("zones/example.test"));
+    let folder = Folder::new("", "");
+    for cut in (0..config.len()).step_by(7) {
+        folder.write("config", &format!("plugins => {{ {} }}", &config[..cut]));
+        let _ = folder.convert();
+    }
+    for cut in (0..zone.len()).step_by(3) {
+        folder.write("zones/example.test", &zone[..cut]);
+        let _ = folder.convert();
+    }
 }

@@ -10,17 +10,18 @@
 //! ```
 //! What cannot be said so is a fault with its place.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::maps::Map;
 use super::services::Services;
 use super::vscf::{Data, Fault, Hash, Value};
 
 /// The most sites that are answered together.
-const ANSWERS_MAX: usize = 16;
+pub(super) const ANSWERS_MAX: usize = 16;
 const ADDRESSES_MAX: usize = 64;
-const PARAMETERS: [&str; 4] = ["service_types", "up_thresh", "ignore_health", "multi"];
+pub(super) const PARAMETERS: [&str; 4] = ["service_types", "up_thresh", "ignore_health", "multi"];
 
 /// A pool that is not written yet.
 #[derive(Clone, Debug)]
@@ -29,14 +30,16 @@ pub(super) struct PoolBuilder {
     pub(super) answers: usize,
     pub(super) sites: Vec<SiteBuilder>,
     /// The map that the policy names.
-    pub(super) map: Option<String>,
+    pub(super) map: Option<Map>,
+    /// The map whose database has the places of clients.
+    pub(super) nearest: Option<String>,
     /// How long an answer stays as it is at least; `None`: for ever.
     pub(super) steady_seconds: Option<u64>,
     pub(super) notes: Vec<Fault>,
 }
 
 /// A site that is not written yet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct SiteBuilder {
     pub(super) name: String,
     pub(super) group: Option<String>,
@@ -44,20 +47,26 @@ pub(super) struct SiteBuilder {
     pub(super) at: Option<(f64, f64)>,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) alias: Option<String>,
+    /// Which of the client's addresses is the answer.
+    pub(super) reflect: Option<&'static str>,
     pub(super) weight: Option<u32>,
     pub(super) checks: Vec<String>,
+    /// A service type of it is down for ever.
+    pub(super) is_down: bool,
 }
 
 impl SiteBuilder {
-    fn new(name: impl Into<String>, addresses: Vec<IpAddr>) -> SiteBuilder {
+    pub(super) fn new(name: impl Into<String>, addresses: Vec<IpAddr>) -> SiteBuilder {
         SiteBuilder {
             name: name.into(),
             group: None,
             at: None,
             addresses,
             alias: None,
+            reflect: None,
             weight: None,
             checks: Vec::new(),
+            is_down: false,
         }
     }
 }
@@ -69,9 +78,28 @@ pub(super) struct Content {
     /// All that are up, the first that is, or one by weight.
     pub(super) choice: Choice,
     pub(super) up_thresh: f64,
+    /// How many of the sites must be up.
+    pub(super) needed: usize,
     pub(super) ignore_health: bool,
+    /// It counts as failed for ever.
+    pub(super) is_down: bool,
     pub(super) steady_seconds: Option<u64>,
     pub(super) notes: Vec<Fault>,
+}
+
+impl Content {
+    pub(super) fn new(choice: Choice, up_thresh: f64) -> Content {
+        Content {
+            sites: Vec::new(),
+            choice,
+            up_thresh,
+            needed: 1,
+            ignore_health: false,
+            is_down: false,
+            steady_seconds: None,
+            notes: Vec::new(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,20 +109,34 @@ pub(super) enum Choice {
     Weighted,
 }
 
+/// How many of a number must be up: as gdnsd rounds.
+pub(super) fn needed(up_thresh: f64, count: u64) -> u64 {
+    (up_thresh * count as f64).ceil() as u64
+}
+
+/// Adds what is not in the list yet.
+pub(super) fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
+    }
+}
+
 /// Everything that resources refer to.
 pub(super) struct Resources<'a> {
     pub(super) plugins: BTreeMap<&'a str, &'a Value>,
     pub(super) services: &'a Services,
     pub(super) maps: &'a BTreeMap<String, Map>,
+    /// Mistakes after which the reading went on.
+    pub(super) faults: RefCell<Vec<Fault>>,
 }
 
 /// What is inherited downwards.
 #[derive(Clone)]
 pub(super) struct Parameters {
-    services: Vec<String>,
-    up_thresh: f64,
+    pub(super) services: Vec<String>,
+    pub(super) up_thresh: f64,
     ignore_health: bool,
-    multi: bool,
+    pub(super) multi: bool,
 }
 
 impl Parameters {
@@ -140,21 +182,35 @@ impl Resources<'_> {
             return self.meta(plugin, name, datacenter, at);
         }
         let content = self.plain(plugin, resource, at)?;
+        let share = super::meta::share([&content]).unwrap_or(content.up_thresh);
         let mut policy = Vec::new();
         let mut sites = content.sites;
         if content.choice == Choice::All && sites.len() > 1 && !content.ignore_health {
             sites.iter_mut().for_each(|site| site.group = Some(resource.to_owned()));
-            policy.push(format!("failover:{}", content.up_thresh));
+            policy.push(format!("failover:{share}"));
         }
         if !content.ignore_health {
             policy.push("healthy".to_owned());
         }
-        if content.choice == Choice::Weighted {
+        if content.choice == Choice::Weighted && sites.len() > 1 {
             policy.push("weighted".to_owned());
         }
         let answers = if content.choice == Choice::All { sites.len() } else { 1 };
         let (steady_seconds, notes) = (content.steady_seconds, content.notes);
-        Ok(PoolBuilder { policy, answers, sites, map: None, steady_seconds, notes })
+        Ok(PoolBuilder { policy, answers, sites, map: None, nearest: None, steady_seconds, notes })
+    }
+
+    /// Keeps a mistake that does not hinder the reading.
+    pub(super) fn tell(&self, fault: Fault) {
+        self.faults.borrow_mut().push(fault);
+    }
+
+    /// The last mistake that was told within a value, or else that nothing is there.
+    pub(super) fn last_fault(&self, value: &Value, nothing: &str) -> Fault {
+        let within =
+            |fault: &Fault| fault.place.file == value.place.file && fault.place >= value.place;
+        let last = self.faults.borrow().last().filter(|fault| within(fault)).cloned();
+        last.unwrap_or_else(|| value.fault(nothing))
     }
 
     pub(super) fn plugin(&self, plugin: &str, at: &Value) -> Result<&Hash, Fault> {
@@ -165,12 +221,15 @@ impl Resources<'_> {
 
     /// A resource of a plugin that asks no other.
     pub(super) fn plain(&self, plugin: &str, resource: &str, at: &Value) -> Result<Content, Fault> {
+        if let Some(content) = builtin(plugin, resource, at)? {
+            return Ok(content);
+        }
         let all = match plugin {
             "multifo" | "weighted" | "simplefo" | "static" => self.plugin(plugin, at)?,
             other => {
                 return Err(at.fault(format!(
                     "the plugin '{other}' has no counterpart; allowed: geoip, metafo, multifo, \
-                     weighted, simplefo, static"
+                     weighted, simplefo, static, reflect, null"
                 )));
             }
         };
@@ -206,14 +265,7 @@ impl Resources<'_> {
             Ok(address) => site.addresses.push(address),
             Err(_) => site.alias = Some(alias_of(text, value)?),
         }
-        Ok(Content {
-            sites: vec![site],
-            choice: Choice::All,
-            up_thresh: 0.5,
-            ignore_health: false,
-            steady_seconds: None,
-            notes: Vec::new(),
-        })
+        Ok(Content { sites: vec![site], ..Content::new(Choice::All, 0.5) })
     }
 
     pub(super) fn multifo(
@@ -258,8 +310,11 @@ impl Resources<'_> {
             {
                 return Err(family.fault("other 'up_thresh' or 'ignore_health' than its sibling's"));
             }
-            for (label, address) in addresses_of(family)? {
-                listed.push((label, address, own.services.clone(), family));
+            for (label, target) in targets_of(family) {
+                match address_of(target) {
+                    Ok(address) => listed.push((label, address, own.services.clone(), target)),
+                    Err(fault) => self.tell(fault),
+                }
             }
             settings = Some(own);
         }
@@ -275,16 +330,10 @@ impl Resources<'_> {
         listed: Vec<(String, IpAddr, Vec<String>, &Value)>,
         settings: &Parameters,
     ) -> Result<Content, Fault> {
-        let mut content = Content {
-            sites: Vec::new(),
-            choice: Choice::All,
-            up_thresh: settings.up_thresh,
-            ignore_health: settings.ignore_health,
-            steady_seconds: None,
-            notes: Vec::new(),
-        };
+        let mut content = Content::new(Choice::All, settings.up_thresh);
+        content.ignore_health = settings.ignore_health;
         if listed.is_empty() {
-            return Err(value.fault("no address"));
+            return Err(self.last_fault(value, "no address; allowed: at least one"));
         }
         let both = listed.iter().any(|(_, a, ..)| a.is_ipv4() != listed[0].1.is_ipv4());
         let mut all = Vec::new();
@@ -293,17 +342,27 @@ impl Resources<'_> {
             let label =
                 if both { format!("{name}-{label}-{family}") } else { format!("{name}-{label}") };
             let mut site = SiteBuilder::new(label, vec![address]);
-            let steady = self.watch(&mut site, &address.to_string(), &services, place)?;
+            let target = place.text("an address")?;
+            let steady = self.watch(&mut site, target, &services, place)?;
             content.steady_seconds = content.steady_seconds.into_iter().chain(steady).min();
             all.push(site);
         }
-        if all.iter().all(|site| site.checks.is_empty()) {
-            let addresses: Vec<_> = all.iter().flat_map(|site| site.addresses.clone()).collect();
-            if addresses.len() > ADDRESSES_MAX {
+        let down = all.iter().filter(|site| site.is_down).count();
+        let must_be_up = needed(settings.up_thresh, all.len() as u64) as usize;
+        let is_watched = all.iter().any(|site| !site.checks.is_empty());
+        if !is_watched || must_be_up > all.len() - down {
+            content.sites = vec![one_site(name, &all, settings, &mut content.is_down)];
+            if content.sites[0].addresses.len() > ADDRESSES_MAX {
                 return Err(value.fault(format!("more than {ADDRESSES_MAX} addresses")));
             }
-            content.sites = vec![SiteBuilder::new(name, addresses)];
             return Ok(content);
+        }
+        content.needed = must_be_up;
+        if settings.ignore_health {
+            // What is down for ever is answered, and counts as up here.
+            content.needed += down;
+        } else {
+            all.retain(|site| !site.is_down);
         }
         if all.len() > ANSWERS_MAX {
             return Err(value.fault(format!(
@@ -324,7 +383,7 @@ impl Resources<'_> {
     }
 
     /// Adds the checks of a target; gives how long it stays as it is at least.
-    fn watch(
+    pub(super) fn watch(
         &self,
         site: &mut SiteBuilder,
         target: &str,
@@ -336,14 +395,14 @@ impl Resources<'_> {
             let service = self.services.get(name);
             let service =
                 service.ok_or_else(|| place.fault(format!("no service type '{name}'")))?;
-            if service.is_down() {
-                return Err(place.fault(format!(
-                    "the service type '{name}' is always down; a site is taken down by SITE.DOWN"
-                )));
+            site.is_down |= service.is_down();
+            if let Some(check) = service.check(target) {
+                push_new(&mut site.checks, check);
             }
-            site.checks.extend(service.check(target));
-            let here = service.is_watched().then(|| service.steady_seconds());
-            steady = steady.into_iter().chain(here).min();
+            steady = steady.into_iter().chain(service.steady_seconds()).min();
+        }
+        if site.is_down {
+            site.checks.clear();
         }
         Ok(steady)
     }
@@ -355,115 +414,93 @@ impl Resources<'_> {
         let families: Vec<&Value> =
             ["addrs_v4", "addrs_v6"].iter().filter_map(|key| hash.get(key)).collect();
         let families = if families.is_empty() { vec![value] } else { families };
-        let mut content = Content {
-            sites: Vec::new(),
-            choice: Choice::First,
-            up_thresh: 1.0,
-            ignore_health: false,
-            steady_seconds: None,
-            notes: Vec::new(),
-        };
-        for name in ["primary", "secondary"] {
-            let mut site = SiteBuilder::new(name, Vec::new());
-            for family in &families {
-                let hash = family.hash("a family")?;
-                let own = own.inherit(hash)?;
+        let mut content = Content::new(Choice::First, 1.0);
+        let mut sites =
+            [SiteBuilder::new("primary", Vec::new()), SiteBuilder::new("secondary", Vec::new())];
+        let mut are_watched = 0;
+        for family in &families {
+            let hash = family.hash("a family")?;
+            let own = own.inherit(hash)?;
+            let mut read = Vec::new();
+            for name in ["primary", "secondary"] {
                 let found = hash.get(name).ok_or_else(|| family.fault(format!("no '{name}'")))?;
-                let address = address_of(found)?;
-                let steady = self.watch(&mut site, &address.to_string(), &own.services, found)?;
+                let mut site = SiteBuilder::new(name, vec![address_of(found)?]);
+                let target = found.text("an address")?;
+                let steady = self.watch(&mut site, target, &own.services, found)?;
                 content.steady_seconds = content.steady_seconds.into_iter().chain(steady).min();
-                site.addresses.push(address);
+                read.push(site);
             }
-            content.sites.push(site);
+            content.is_down |= read.iter().all(|site| site.is_down);
+            are_watched += usize::from(read.iter().any(|site| !site.checks.is_empty()));
+            // With one of both down for ever the other one is answered alone.
+            let only = match (read[0].is_down, read[1].is_down) {
+                (_, true) => Some(read[0].clone()),
+                (true, false) => Some(read[1].clone()),
+                (false, false) => None,
+            };
+            for (site, own) in sites.iter_mut().zip(read) {
+                let own = only.clone().unwrap_or(own);
+                site.addresses.extend(own.addresses);
+                own.checks.into_iter().for_each(|check| push_new(&mut site.checks, check));
+            }
         }
-        if families.len() > 1 && content.steady_seconds.is_some() {
+        let is_one = sites[0].addresses == sites[1].addresses;
+        content.sites.extend(sites.into_iter().take(if is_one { 1 } else { 2 }));
+        if families.len() > 1 && are_watched > 0 {
             content.notes.push(value.fault("both families of a site go down together"));
         }
         Ok(content)
     }
+}
 
-    fn weighted(
-        &self,
-        name: &str,
-        value: &Value,
-        parameters: &Parameters,
-    ) -> Result<Content, Fault> {
-        let hash = value.hash("a resource of weighted")?;
-        let mut own = parameters.inherit(hash)?;
-        let mut entries = hash;
-        match (hash.get("addrs_v4"), hash.get("addrs_v6")) {
-            (Some(_), Some(second)) => {
-                return Err(second.fault("weights for both families at once have no counterpart"));
-            }
-            (Some(family), None) | (None, Some(family)) => {
-                only_known(hash, &["addrs_v4", "addrs_v6"])?;
-                entries = family.hash("a family")?;
-                own = own.inherit(entries)?;
-            }
-            (None, None) => {}
+/// The plugins that need no configuration: `null` answers zeros, `reflect` the client's address.
+fn builtin(plugin: &str, resource: &str, at: &Value) -> Result<Option<Content>, Fault> {
+    let mut site = SiteBuilder::new(plugin, Vec::new());
+    match plugin {
+        "null" => {
+            site.addresses = vec![Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
         }
-        let mut content = Content {
-            sites: Vec::new(),
-            choice: Choice::Weighted,
-            up_thresh: own.up_thresh,
-            ignore_health: false,
-            steady_seconds: None,
-            notes: Vec::new(),
-        };
-        for entry in entries.entries.iter().filter(|entry| !PARAMETERS.contains(&&*entry.key)) {
-            let site = self.weighted_entry(&entry.key, &entry.value, &own, &mut content)?;
-            content.sites.push(site);
+        "reflect" => {
+            site.reflect = Some(match resource {
+                "" | "best" => "best",
+                "dns" => "source",
+                "edns" => "subnet",
+                "both" => "both",
+                other => {
+                    return Err(at.fault(format!(
+                        "reflect has no '{other}'; allowed: dns, edns, both, best"
+                    )));
+                }
+            });
         }
-        if content.sites.is_empty() {
-            return Err(value.fault("no entry"));
-        }
-        if own.multi {
-            let mut weights = content.sites.iter().map(|site| site.weight);
-            let first = weights.next();
-            if weights.any(|weight| Some(weight) != first) || content.sites.len() > ANSWERS_MAX {
-                return Err(value.fault("'multi' with weights that differ has no counterpart"));
-            }
-            // With equal weights all are answered always.
-            content.choice = Choice::All;
-            if content.sites.iter().all(|site| site.checks.is_empty()) {
-                let addresses = content.sites.iter().flat_map(|site| site.addresses.clone());
-                content.sites = vec![SiteBuilder::new(name, addresses.collect())];
-            }
-        }
-        if content.steady_seconds.is_some() {
-            content.notes.push(value.fault(
-                "with less weight up than 'up_thresh' asks for, what is up is chosen from; gdnsd \
-                 chooses from all",
-            ));
-        }
-        Ok(content)
+        _ => return Ok(None),
     }
+    Ok(Some(Content { sites: vec![site], ..Content::new(Choice::All, 0.5) }))
+}
 
-    fn weighted_entry(
-        &self,
-        label: &str,
-        value: &Value,
-        own: &Parameters,
-        content: &mut Content,
-    ) -> Result<SiteBuilder, Fault> {
-        if let Data::Hash(_) = value.data {
-            return Err(value.fault("groups of weighted addresses have no counterpart"));
-        }
-        let [target, weight] = value.elements() else {
-            return Err(value.fault("an entry is [address or name, weight]"));
-        };
-        let text = target.text("a target")?;
-        let mut site = SiteBuilder::new(label, Vec::new());
-        site.weight = Some(weight.number("a weight")?);
-        match text.parse::<IpAddr>() {
-            Ok(address) => site.addresses.push(address),
-            Err(_) => site.alias = Some(alias_of(text, target)?),
-        }
-        let watched = text.trim_end_matches('.');
-        let steady = self.watch(&mut site, watched, &own.services, value)?;
-        content.steady_seconds = content.steady_seconds.into_iter().chain(steady).min();
-        Ok(site)
+/// One site of addresses whose states never change; a family of which too few are up is answered
+/// whole.
+fn one_site(
+    name: &str,
+    all: &[SiteBuilder],
+    settings: &Parameters,
+    is_down: &mut bool,
+) -> SiteBuilder {
+    let mut whole = SiteBuilder::new(name, Vec::new());
+    let is_v4 = |site: &SiteBuilder| site.addresses.iter().all(IpAddr::is_ipv4);
+    let mut fails = [false; 2];
+    for (failed, family) in fails.iter_mut().zip([true, false]) {
+        let listed: Vec<_> = all.iter().filter(|site| is_v4(site) == family).collect();
+        let up = listed.iter().filter(|site| !site.is_down).count() as u64;
+        *failed = up < needed(settings.up_thresh, listed.len() as u64);
+        *is_down |= *failed;
     }
+    for site in all {
+        if settings.ignore_health || !site.is_down || fails[usize::from(!is_v4(site))] {
+            site.addresses.iter().for_each(|address| push_new(&mut whole.addresses, *address));
+        }
+    }
+    whole
 }
 
 /// Refuses keys that are neither parameters nor these.
@@ -475,16 +512,16 @@ pub(super) fn only_known(hash: &Hash, known: &[&str]) -> Result<(), Fault> {
     }
 }
 
-/// Labels and addresses of a hash, an array, or a single one.
-fn addresses_of(value: &Value) -> Result<Vec<(String, IpAddr)>, Fault> {
+/// Labels and values of a hash, an array, or a single one.
+fn targets_of(value: &Value) -> Vec<(String, &Value)> {
     match &value.data {
         Data::Hash(hash) => {
             let entries = hash.entries.iter().filter(|entry| !PARAMETERS.contains(&&*entry.key));
-            entries.map(|entry| Ok((entry.key.clone(), address_of(&entry.value)?))).collect()
+            entries.map(|entry| (entry.key.clone(), &entry.value)).collect()
         }
         _ => {
             let elements = value.elements().iter().enumerate();
-            elements.map(|(at, element)| Ok(((at + 1).to_string(), address_of(element)?))).collect()
+            elements.map(|(at, element)| ((at + 1).to_string(), element)).collect()
         }
     }
 }
@@ -495,7 +532,7 @@ fn address_of(value: &Value) -> Result<IpAddr, Fault> {
 }
 
 /// The name that something is an alias of, without the dot at its end.
-fn alias_of(text: &str, value: &Value) -> Result<String, Fault> {
+pub(super) fn alias_of(text: &str, value: &Value) -> Result<String, Fault> {
     let name = text.trim_end_matches('.');
     match name.parse::<whered_dns::Name>() {
         Ok(_) if !name.is_empty() => Ok(name.to_owned()),

@@ -5,7 +5,7 @@
 //! ```text
 //! hash  = { key ("=" | "=>") value [","] }      key, string = word or "text", \x \DDD escapes
 //! array = "[" { value [","] } "]"               $include{path} stands for a value, or for more
-//! comments run from # or ; to the line's end    keys of the hash that it is in
+//! comments run from # or ; to the line's end    keys of its hash; path may be a pattern
 //! ```
 //! Invariant: keys of a hash are unique. Bounds: 64 levels of nesting, 32 of includes, and limits
 //! of files and bytes in all, so that files which include each other end. Cost: one pass, and a
@@ -16,6 +16,8 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+use super::glob;
 
 const DEPTH_MAX: usize = 64;
 const INCLUDES_MAX: usize = 32;
@@ -150,17 +152,23 @@ impl Value {
     }
 }
 
-/// Reads a file, whose top is a hash without braces.
-pub(super) fn read(path: &Path) -> Result<Hash, Fault> {
-    let mut allowed = ReadBudget { files: FILES_MAX, bytes: BYTES_MAX };
-    top(read_file(path, None, 0, &mut allowed)?)
+/// Reads a file, whose top is a hash without braces. A mistake in a file ends that file; those of
+/// all files are added to `faults`.
+pub(super) fn read(path: &Path, allowed: &mut ReadBudget, faults: &mut Vec<Fault>) -> Hash {
+    let read = read_file(path, None, 0, allowed).and_then(top);
+    faults.append(&mut allowed.faults);
+    read.unwrap_or_else(|fault| {
+        faults.push(fault);
+        Hash::default()
+    })
 }
 
 /// As [`read`], of a text that may include nothing.
 #[allow(dead_code, reason = "tests and the fuzz target want it")]
 pub(super) fn read_text(text: &str) -> Result<Hash, Fault> {
-    let mut allowed = ReadBudget { files: 0, bytes: 0 };
-    top(read_all(text, Path::new("conf").into(), 0, &mut allowed)?)
+    let mut allowed = ReadBudget { files: 0, bytes: 0, faults: Vec::new() };
+    let hash = top(read_all(text, Path::new("conf").into(), 0, &mut allowed)?)?;
+    allowed.faults.into_iter().next().map_or(Ok(hash), Err)
 }
 
 fn top(value: Value) -> Result<Hash, Fault> {
@@ -170,14 +178,21 @@ fn top(value: Value) -> Result<Hash, Fault> {
     }
 }
 
-/// What may still be read.
-struct ReadBudget {
+/// What may still be read, by all files of a configuration together.
+pub(super) struct ReadBudget {
     files: usize,
     bytes: u64,
+    /// Mistakes after which the reading went on.
+    faults: Vec<Fault>,
 }
 
 impl ReadBudget {
-    fn take(&mut self, path: &Path) -> Result<(), String> {
+    pub(super) fn new() -> ReadBudget {
+        ReadBudget { files: FILES_MAX, bytes: BYTES_MAX, faults: Vec::new() }
+    }
+
+    /// The bytes of a plain file, within the limits.
+    pub(super) fn read(&mut self, path: &Path) -> Result<Vec<u8>, String> {
         self.files = self.files.checked_sub(1).ok_or("too many files are included")?;
         // A device or a pipe might never end.
         let found = fs::metadata(path).map_err(|error| error.to_string())?;
@@ -186,7 +201,7 @@ impl ReadBudget {
         }
         let left = self.bytes.checked_sub(found.len());
         self.bytes = left.ok_or_else(|| format!("more than {BYTES_MAX} bytes in all files"))?;
-        Ok(())
+        crate::unpack::read_plain(path).map_err(|error| error.to_string())
     }
 }
 
@@ -202,9 +217,7 @@ fn read_file(
     if includes > INCLUDES_MAX {
         return Err(failed(format!("more than {INCLUDES_MAX} files include each other")));
     }
-    allowed.take(path).map_err(|why| failed(format!("{}: {why}", path.display())))?;
-    let bytes = crate::unpack::read_plain(path)
-        .map_err(|error| failed(format!("{}: {error}", path.display())))?;
+    let bytes = allowed.read(path).map_err(|why| failed(format!("{}: {why}", path.display())))?;
     let text = String::from_utf8(bytes)
         .map_err(|_| failed(format!("{}: it is not UTF-8", path.display())))?;
     read_all(&text, file, includes, allowed)
@@ -291,13 +304,7 @@ impl Reader<'_> {
             }
             let place = self.place();
             if self.rest.starts_with("$include{") {
-                for path in self.included(true)? {
-                    let value = read_file(&path, Some(&place), self.includes + 1, self.allowed)?;
-                    let Data::Hash(more) = value.data else {
-                        return Err(value.fault("an array is included where keys are"));
-                    };
-                    more.entries.into_iter().try_for_each(|entry| hash.add(entry))?;
-                }
+                self.merge(&place, &mut hash)?;
             } else {
                 let key = self.string()?;
                 self.skip_blank();
@@ -309,13 +316,40 @@ impl Reader<'_> {
                     self.next();
                 }
                 let value = self.value(depth)?;
-                hash.add(Entry { key, place, value })?;
+                let added = hash.add(Entry { key, place, value });
+                self.go_on_after(added);
             }
             self.skip_blank();
             if self.peek() == Some(',') {
                 self.next();
             }
         }
+    }
+
+    /// Keeps a mistake that does not hinder the reading.
+    fn go_on_after(&mut self, result: Result<(), Fault>) {
+        if let Err(fault) = result {
+            self.allowed.faults.push(fault);
+        }
+    }
+
+    /// Adds the keys of included files to a hash.
+    fn merge(&mut self, place: &Place, hash: &mut Hash) -> Result<(), Fault> {
+        for path in self.included(true)? {
+            let read = read_file(&path, Some(place), self.includes + 1, self.allowed);
+            let merged = read.and_then(|value| match value.data {
+                Data::Hash(more) => {
+                    for entry in more.entries {
+                        let added = hash.add(entry);
+                        self.go_on_after(added);
+                    }
+                    Ok(())
+                }
+                _ => Err(value.fault("an array is included where keys are")),
+            });
+            self.go_on_after(merged);
+        }
+        Ok(())
     }
 
     fn value(&mut self, depth: usize) -> Result<Value, Fault> {
@@ -327,7 +361,11 @@ impl Reader<'_> {
         if self.rest.starts_with("$include{") {
             let paths = self.included(false)?;
             let path = paths.first().ok_or_else(|| self.fault("no such file"))?;
-            return read_file(path, Some(&place), self.includes + 1, self.allowed);
+            let read = read_file(path, Some(&place), self.includes + 1, self.allowed);
+            return Ok(read.unwrap_or_else(|fault| {
+                self.allowed.faults.push(fault);
+                Value { place, data: Data::Hash(Hash::default()) }
+            }));
         }
         let data = match self.peek() {
             Some('{') => {
@@ -425,12 +463,21 @@ impl Reader<'_> {
             return Err(Fault { place: begun, message: "no '}' behind $include{".to_owned() });
         }
         let failed = |message: String| Fault { place: begun.clone(), message };
-        if named.contains(['*', '?', '[']) {
-            return Err(failed(format!(
-                "$include{{{named}}} is a pattern; allowed: a file or a folder"
-            )));
-        }
         let path = self.file.parent().unwrap_or(Path::new("")).join(&named);
+        if glob::is_pattern(&named) {
+            let found = glob::paths(&path);
+            let found = found.map_err(|error| failed(format!("{}: {error}", path.display())))?;
+            return match found.len() {
+                0 => {
+                    Err(failed(format!("$include{{{named}}} names no file; allowed: at least one")))
+                }
+                2.. if !may_be_many => Err(failed(format!(
+                    "$include{{{named}}} names {} files where a value should be; allowed: one",
+                    found.len()
+                ))),
+                _ => Ok(found),
+            };
+        }
         if !path.is_dir() {
             return Ok(vec![path]);
         }
@@ -469,12 +516,15 @@ mod tests {
         fs::create_dir_all(&folder).expect("the folder can be made");
         // Twice at each level would be four thousand million files.
         fs::write(folder.join("a"), "[ $include{a} $include{a} ]").expect("writable");
+        let faults = || {
+            let mut faults = Vec::new();
+            read(&folder.join("top"), &mut ReadBudget::new(), &mut faults);
+            faults.iter().map(|fault| format!("{fault}\n")).collect::<String>()
+        };
         fs::write(folder.join("top"), "key = $include{a}").expect("writable");
-        let error = read(&folder.join("top")).map(drop).expect_err("without end").to_string();
-        assert!(error.contains("include"), "{error}");
+        assert!(faults().contains("include each other"), "{}", faults());
         fs::write(folder.join("top"), "key = $include{/dev/zero}").expect("writable");
-        let error = read(&folder.join("top")).map(drop).expect_err("without end").to_string();
-        assert!(error.contains("no plain file"), "{error}");
+        assert!(faults().contains("no plain file"), "{}", faults());
         fs::remove_dir_all(&folder).expect("it is ours");
     }
 
@@ -524,7 +574,7 @@ mod tests {
             ("a = $x", "conf:1:5: a word begins with '$'"),
             (
                 "a = $include{\"*.cfg\"}",
-                "conf:1:5: $include{*.cfg} is a pattern; allowed: a file or a folder",
+                "conf:1:5: $include{*.cfg} names no file; allowed: at least one",
             ),
         ] {
             assert_eq!(read_text(text).unwrap_err(), wrong, "{text}");
