@@ -185,6 +185,17 @@ impl Server {
         self.query(&command)
     }
 
+    /// Asks for something whose answer is a list of numbers, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Server::command`].
+    pub fn numbers(&mut self, words: &[&str]) -> Result<Vec<i64>, ConnectError> {
+        let mut command = Cmd::new();
+        command.arg(words);
+        self.query(&command)
+    }
+
     /// How long an answer may take from now on.
     ///
     /// # Errors

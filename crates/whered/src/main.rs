@@ -82,6 +82,7 @@ fn main() -> ExitCode {
         Command::Zone(ZoneCommand::Check(arguments)) => zone::check(&arguments),
         Command::Zone(ZoneCommand::Key(command)) => zone::key(&command),
         Command::Zone(ZoneCommand::ConvertGdnsd(arguments)) => zone::convert_gdnsd(&arguments),
+        Command::Zone(ZoneCommand::Discard(arguments)) => zone::discard(&arguments),
         Command::Zone(ZoneCommand::Refresh(arguments)) => zone::refresh(&arguments),
         Command::Zone(ZoneCommand::Retransfer(arguments)) => zone::retransfer(&arguments),
         Command::Match(arguments) => rules::find(&arguments),

@@ -52,10 +52,23 @@ impl fmt::Display for OverlayError {
 impl std::error::Error for OverlayError {}
 
 impl ZoneOverlay {
-    /// Whether nothing lies over the file.
+    /// Whether nothing lies over the file, not even a newer serial: a serial that others have seen
+    /// must not come back.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.owners.is_empty()
+        self.owners.is_empty() && self.serial == self.base_serial
+    }
+
+    /// Whether it adds or removes records.
+    #[must_use]
+    pub fn has_records(&self) -> bool {
+        !self.owners.is_empty()
+    }
+
+    /// Drops all changes but that of the serial, which rises with it.
+    pub fn discard(&mut self) {
+        self.owners.clear();
+        self.serial = self.serial.wrapping_add(1).max(1);
     }
 
     /// How many records are added, and how many are removed.
@@ -151,7 +164,9 @@ impl ZoneOverlay {
 
     /// All parts as bytes.
     pub fn parts(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        self.owners.iter().map(|(owner, changed)| self.part(owner, changed))
+        let nothing = (self.owners.is_empty() && !self.is_empty())
+            .then(|| self.part(&Name::root(), &OwnerChanges::default()));
+        nothing.into_iter().chain(self.owners.iter().map(|(owner, own)| self.part(owner, own)))
     }
 
     fn part(&self, owner: &Name, changed: &OwnerChanges) -> Vec<u8> {

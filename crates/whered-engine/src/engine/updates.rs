@@ -107,21 +107,26 @@ impl Engine {
         let (_guard, room) = self.log.enter(operation.size_bytes())?;
         let mut control = self.control();
         let current = self.generation();
-        let overlay = control.changes.overlays.get(&origin).cloned();
-        let overlay =
-            overlay.ok_or_else(|| refuse(format!("no update has changed the zone '{name}'")))?;
+        let overlay = control.changes.overlays.get(&origin).filter(|own| own.has_records());
+        let mut overlay = overlay
+            .cloned()
+            .ok_or_else(|| refuse(format!("no update has changed the zone '{name}'")))?;
+        let counts = overlay.counts();
+        Arc::make_mut(&mut overlay).discard();
         if let Some((index, base)) = current.base_zone(&origin) {
-            let next = current.with_updated_zone(index, Arc::default(), Arc::clone(base));
+            let served = base.patched("UPDATE", &[overlay.over(base)]);
+            let served = served.map_err(|error| refuse(error.to_string()))?;
+            let next = current.with_updated_zone(index, Arc::clone(&overlay), Arc::new(served));
             self.serve(next.map_err(|error| refuse(error.to_string()))?);
         }
-        control.changes.overlays.remove(&origin);
-        Ok(Written { value: overlay.counts(), ticket: room.append(&operation) })
+        control.changes.overlays.insert(origin, overlay);
+        Ok(Written { value: counts, ticket: room.append(&operation) })
     }
 
     /// The zones that updates have changed, with the numbers of records added and removed.
     pub fn zone_updates(&self) -> Vec<(Name, (usize, usize))> {
         let control = self.control();
-        let overlays = control.changes.overlays.iter();
+        let overlays = control.changes.overlays.iter().filter(|(_, overlay)| overlay.has_records());
         overlays.map(|(origin, overlay)| (origin.clone(), overlay.counts())).collect()
     }
 }

@@ -100,7 +100,8 @@ impl Engine {
         LiveZones::new(generation.reversed(), generation.databases(), &self.prefix_sets)
     }
 
-    /// One line for each zone of which something is left out, or whose signatures have ended.
+    /// One line for each zone of which something is left out, whose signatures have ended, or that
+    /// updates do not go with.
     pub fn zone_remarks(&self) -> Vec<String> {
         let generation = self.generation();
         let now_seconds = self.now_millis() / 1000;
@@ -119,7 +120,8 @@ impl Engine {
                 None => None,
             }
         };
-        generation.zones().zones().filter_map(remark).collect()
+        let remarks = generation.zones().zones().filter_map(remark);
+        remarks.chain(generation.unfit_overlays().iter().cloned()).collect()
     }
 
     /// The zones of the configuration, in its order.

@@ -73,7 +73,9 @@ impl Changes {
                 }
             }
             Operation::DiscardZone { zone } => {
-                self.overlays.remove(&origin(zone)?);
+                if let Some(overlay) = self.overlays.get_mut(&origin(zone)?) {
+                    Arc::make_mut(overlay).discard();
+                }
             }
             _ => return Ok(false),
         }

@@ -273,6 +273,8 @@ impl Generation {
         served: Arc<Zone>,
     ) -> Result<Generation, EngineError> {
         let mut next = self.next();
+        let of_zone = format!("zone '{}'", served.origin());
+        next.unfit_overlays.retain(|line| !line.starts_with(&of_zone));
         if overlay.is_empty() {
             next.overlays.remove(served.origin());
         } else {

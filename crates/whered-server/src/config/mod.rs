@@ -32,6 +32,7 @@ mod section;
 mod sites;
 mod storage;
 mod transfers;
+mod updates;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -327,7 +328,7 @@ fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
         .chain(resp::TABLES)
         .chain(named::TABLES);
     let tables = tables.chain(maps::TABLES).chain(pools::TABLES).chain(sites::TABLES);
-    let tables = tables.chain(feeds::TABLES).chain(transfers::TABLES);
+    let tables = tables.chain(feeds::TABLES).chain(transfers::TABLES).chain(updates::TABLES);
     tables.map(|keys| (keys.title, keys.allowed))
 }
 

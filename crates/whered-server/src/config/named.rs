@@ -36,6 +36,7 @@ pub(super) const ZONE: Keys = Keys {
         "notify",
         "transfer",
         "transfer_size_max",
+        "update",
     ],
     later: &[],
 };

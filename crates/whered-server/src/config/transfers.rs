@@ -18,6 +18,7 @@ use super::error::ConfigError;
 use super::named::{Names, ZONE, check_domain, folded};
 use super::secrets::read_secret;
 use super::section::{Keys, Section, SpannedValue};
+use super::updates::read_updates;
 use crate::dns::ZoneTransfers;
 use crate::dns::{PoolsInTransfer, Recipient, Remote, TRANSFER_SIZE_MAX, TransferOptions};
 
@@ -87,18 +88,38 @@ fn read_zone(
         return Err(section.refuse(&size.span, "transfer_size_max", found, "both"));
     }
     let pools = read_pools(section)?;
-    if primaries.is_none() && notify.is_none() && allow.is_none() {
+    check_signing(section)?;
+    let origin: Name = name.value.parse().unwrap_or_else(|_| Name::root());
+    let updates = read_updates(section, &origin, keys)?;
+    if primaries.is_none() && notify.is_none() && allow.is_none() && updates.is_empty() {
         return Ok(None);
     }
     Ok(Some(ZoneTransfers {
         name: name.value.to_owned(),
-        origin: name.value.parse().unwrap_or_else(|_| Name::root()),
+        origin,
+        updates,
         primaries: primaries.unwrap_or_default(),
         allow: allow.unwrap_or_default(),
         notify: notify.unwrap_or_default(),
         size_max_bytes: size.map_or(TRANSFER_SIZE_MAX, |size| size.value as usize),
         pools,
     }))
+}
+
+/// A zone that is signed here has its file's serial, also when its signatures are made anew: copies of
+/// it would keep the old ones.
+fn check_signing(section: &Section<'_>) -> Result<(), ConfigError> {
+    if section.flag("sign")? != Some(true) {
+        return Ok(());
+    }
+    for key in ["allow_transfer", "notify"] {
+        if let Some(strings) = section.strings(key, REMOTES)? {
+            let found = "stands beside 'sign'";
+            let allowed = "a zone that is not signed here, whose copies would keep old signatures";
+            return Err(section.refuse(&strings.span, key, found, allowed));
+        }
+    }
+    Ok(())
 }
 
 fn read_remotes(
@@ -129,7 +150,7 @@ fn read_remotes(
     strings.value.iter().map(read).collect::<Result<_, _>>().map(Some)
 }
 
-fn find_key<'k>(
+pub(super) fn find_key<'k>(
     section: &Section<'_>,
     key: &str,
     text: &SpannedValue<&str>,

@@ -50,7 +50,9 @@ pub use self::options::DnsOptions;
 use self::query_log::QueryLog;
 pub use self::query_log::QueryLogOptions;
 pub(crate) use self::tcp::AdoptedConnection;
-pub use self::transfers::{PoolsInTransfer, Recipient, Remote, TransferOptions, ZoneTransfers};
+pub use self::transfers::{
+    NamePattern, PoolsInTransfer, Recipient, Remote, TransferOptions, UpdatePolicy, ZoneTransfers,
+};
 pub(crate) use self::transfers::{TRANSFER_SIZE_MAX, TransferThread, Transfers, zone_copy};
 use self::udp::Receiving;
 use crate::listen::{self as sockets, Kind, Sockets};

@@ -61,6 +61,11 @@ pub(super) fn add(registry: &mut Registry, transfers: &Transfers, now_millis: u6
         notifies.add(labels, count.load(Ordering::Relaxed));
     }
     notifies.register(registry, "zone_notifies", "NOTIFY messages, by direction and outcome");
+    let updates = Counters::default();
+    for (outcome, count) in [("made", &counts.updates), ("refused", &counts.updates_refused)] {
+        updates.add([("outcome", outcome)], count.load(Ordering::Relaxed));
+    }
+    updates.register(registry, "zone_updates", "UPDATE messages (RFC 2136), by outcome");
     let failures = Counters::default();
     failures.add([], counts.signature_failures.load(Ordering::Relaxed));
     let help = "DNS messages whose TSIG signature does not hold";

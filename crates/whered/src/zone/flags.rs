@@ -20,6 +20,10 @@ pub(crate) enum ZoneCommand {
     ///
     /// Nothing is written if any part has no counterpart: exit code 1.
     ConvertGdnsd(ConvertGdnsdArguments),
+    /// Drop what updates (RFC 2136) have changed in a zone of a running server
+    ///
+    /// The zone is then as its file has it.
+    Discard(ZoneTransferArguments),
     /// Make, list and replace the keys that sign a zone
     ///
     /// 'rollover' makes a new key, and the server leads on from step to step. Once 'list' shows the

@@ -11,4 +11,4 @@ mod transfer;
 pub(crate) use check::run as check;
 pub(crate) use gdnsd::run as convert_gdnsd;
 pub(crate) use key::run as key;
-pub(crate) use transfer::{refresh, retransfer};
+pub(crate) use transfer::{discard, refresh, retransfer};

@@ -18,7 +18,6 @@ use whered_dns::transfer::{
     AnswerSigner, Operation, ServerRequest, SignedQuery, reply_to, verify_query,
 };
 use whered_dns::{Name, Rcode, Transport};
-use whered_engine::sync;
 
 use super::secondary::Order;
 use super::{Transfers, add, now_seconds};
@@ -84,7 +83,7 @@ impl Transfers {
                 };
                 match incoming.request.operation {
                     Operation::Notify => self.take_notify(&incoming, &plain),
-                    Operation::Update => self.take_update(&incoming, &plain),
+                    Operation::Update => Some(self.take_update(&incoming, &plain)),
                     Operation::Axfr | Operation::Ixfr(_) => match self.give(incoming, &plain) {
                         Some(Reply::One(reply)) => Some(reply),
                         Some(many) => return many,
@@ -110,11 +109,6 @@ impl Transfers {
         add(&self.counts.notifies_in);
         zone.order(Order::Refresh);
         Some(reply_to(message, Rcode::NOERROR, true))
-    }
-
-    fn take_update(&self, incoming: &ServerMessage<'_>, message: &[u8]) -> Option<Vec<u8>> {
-        let handler = sync::lock(&self.update).clone()?;
-        Some(handler(message, incoming.key, incoming.source))
     }
 }
 

@@ -6,7 +6,7 @@
 //! ```text
 //! UDP, TCP ─ deferred message ─> answer: TSIG, ACL ─┬─ NOTIFY ─> secondary: a task for each zone
 //!                                                   ├─ AXFR, IXFR ─> primary: a thread a transfer
-//!                                                   └─ UPDATE ─> the handler, if there is one
+//!                                                   └─ UPDATE ─> the engine: zones, challenges
 //! secondary ─ SOA, IXFR, AXFR ─> client ─ records, changes ─> Engine::serve_zone, copy on the disk
 //! generation changes ─> primary: difference into the history, NOTIFY to others
 //! ```
@@ -21,6 +21,7 @@ mod options;
 mod pools;
 mod primary;
 mod secondary;
+mod update;
 
 use std::collections::HashMap;
 use std::io;
@@ -41,6 +42,7 @@ pub use options::{PoolsInTransfer, Recipient, Remote, TransferOptions, ZoneTrans
 use primary::GivenZone;
 pub(crate) use secondary::SecondaryStatus;
 use secondary::{Order, SecondaryZone};
+pub use update::{NamePattern, UpdatePolicy};
 
 use crate::runtime::RuntimeThread;
 
@@ -50,10 +52,6 @@ const FINISH_TIME: Duration = Duration::from_secs(2);
 const INCOMING_MAX: usize = 8;
 /// How many go out at a time.
 const OUTGOING_MAX: usize = 16;
-
-/// Answers an UPDATE whose signature holds: the message without TSIG, the key's name, the source.
-pub(crate) type UpdateHandler =
-    dyn Fn(&[u8], Option<&Name>, std::net::IpAddr) -> Vec<u8> + Send + Sync;
 
 /// What became of transfers, since the start.
 #[derive(Debug, Default)]
@@ -70,6 +68,8 @@ pub(crate) struct TransferCounts {
     pub(crate) notifies_out: AtomicU64,
     pub(crate) notifies_out_failed: AtomicU64,
     pub(crate) signature_failures: AtomicU64,
+    pub(crate) updates: AtomicU64,
+    pub(crate) updates_refused: AtomicU64,
 }
 
 fn add(count: &AtomicU64) {
@@ -84,7 +84,6 @@ pub(crate) struct Transfers {
     incoming: Semaphore,
     outgoing: Arc<AtomicUsize>,
     pub(crate) counts: TransferCounts,
-    update: Mutex<Option<Arc<UpdateHandler>>>,
 }
 
 impl std::fmt::Debug for Transfers {
@@ -111,7 +110,6 @@ impl Transfers {
             incoming: Semaphore::new(INCOMING_MAX),
             outgoing: Arc::default(),
             counts: TransferCounts::default(),
-            update: Mutex::default(),
         };
         transfers.configure(options);
         Arc::new(transfers)
@@ -140,12 +138,6 @@ impl Transfers {
 
     fn configured(&self) -> Arc<Configuration> {
         Arc::clone(&sync::lock(&self.configured))
-    }
-
-    /// Sets what answers UPDATE.
-    #[allow(dead_code, reason = "updates of zones set it")]
-    pub(crate) fn handle_updates(&self, handler: Arc<UpdateHandler>) {
-        *sync::lock(&self.update) = Some(handler);
     }
 
     /// Asks a zone's primaries now; `whole`: for the whole zone, whatever its serial.

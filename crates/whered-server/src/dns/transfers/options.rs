@@ -8,6 +8,8 @@ use whered_dns::Name;
 use whered_dns::transfer::TsigKey;
 use whered_engine::ip::Prefix;
 
+use super::update::UpdatePolicy;
+
 /// The most bytes of records that a transfer may bring, unless a zone says otherwise.
 pub(crate) const TRANSFER_SIZE_MAX: usize = 1 << 30;
 
@@ -37,6 +39,8 @@ pub struct ZoneTransfers {
     pub size_max_bytes: usize,
     /// What others get in the place of pools' answers.
     pub pools: PoolsInTransfer,
+    /// Who may change it by UPDATE.
+    pub updates: Vec<UpdatePolicy>,
 }
 
 impl ZoneTransfers {

@@ -1,4 +1,4 @@
-//! Zones of the configuration: `ZONE.CHECK ZONE.LIST ZONE.REFRESH ZONE.RELOAD ZONE.RETRANSFER`.
+//! Zones of the configuration: `ZONE.CHECK ZONE.DISCARD ZONE.LIST ZONE.REFRESH ZONE.RELOAD ZONE.RETRANSFER`.
 //!
 //! Not for: making zones, which the configuration does. Files are read on a thread of their own: a
 //! zone of a million names takes a second, in which the worker serves its other clients.
@@ -37,6 +37,15 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "zone.check",
         summary: "Checks a zone's file without serving it; returns its serial number and records",
         action: Action::Run(|session, args, reply| read(session, args, reply, Engine::check_zone)),
+        ..ZONE
+    },
+    Command {
+        name: "zone.discard",
+        flags: &[Flag::Admin, Flag::Write],
+        when_full: WhenFull::Frees,
+        summary: "Drops what updates (RFC 2136) have changed in a zone; returns how many records they \
+                  had added and removed",
+        action: Action::Run(discard),
         ..ZONE
     },
     Command {
@@ -101,6 +110,16 @@ fn refresh(session: &mut Session, args: Args<'_>, reply: &mut Reply, whole: bool
     asked.map_err(|error| Failure::made(format!("ERR {error}")))?;
     reply.ok();
     Ok(Effect::Unchanged)
+}
+
+fn discard(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let written = session.engine().discard_zone_updates(name(args.at(1))?)?;
+    let (added, removed) = written.value;
+    reply.hold(written.ticket);
+    reply.array(2);
+    reply.count(added);
+    reply.count(removed);
+    Ok(Effect::Changed)
 }
 
 fn list(session: &mut Session, _args: Args<'_>, reply: &mut Reply) -> Outcome {

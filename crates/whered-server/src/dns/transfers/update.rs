@@ -1,0 +1,226 @@
+//! UPDATE (RFC 2136): who may change what, and names of ACME challenges, whose texts are tokens.
+//!
+//! Not for: TSIG (`answer`), the rules of UPDATE (`whered_dns::update`), keeping what is changed
+//! (the engine).
+//!
+//! ```text
+//! UPDATE ─ no key, no policy ─> REFUSED
+//!        ├ TXT at _acme-challenge names alone ─> tokens, as of ACME.SET
+//!        └ else ─> Engine::update_zone: over the file, in the journal; not in secondary zones
+//! ```
+//!
+//! The answer is sent when the change is on the disk, as far as `fsync` says so.
+
+use std::net::IpAddr;
+
+use whered_dns::transfer::reply_to;
+use whered_dns::update::{Update, UpdateStep};
+use whered_dns::{Challenges, Name, Rcode, RecordType, ZoneRecord, text_data};
+use whered_engine::{Ticket, UpdateError, WriteError};
+
+use super::answer::ServerMessage;
+use super::{Transfers, add, now_millis};
+
+/// For how long a token is kept that nobody removes: certificates are issued within minutes.
+const TOKEN_MILLIS: u64 = 3_600_000;
+
+/// Who may change what in a zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdatePolicy {
+    /// The TSIG key.
+    pub key: Name,
+    /// The names that it may change; none: all of the zone.
+    pub names: Vec<NamePattern>,
+    /// The types; none: all.
+    pub types: Vec<RecordType>,
+    /// It may set TXT at names of ACME challenges.
+    pub acme: bool,
+}
+
+/// Names of a policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamePattern {
+    /// This one.
+    Exact(Name),
+    /// All below this one.
+    Below(Name),
+}
+
+impl NamePattern {
+    fn matches(&self, name: &Name) -> bool {
+        match self {
+            NamePattern::Exact(own) => own == name,
+            NamePattern::Below(above) => name != above && name.is_within(above),
+        }
+    }
+}
+
+impl UpdatePolicy {
+    fn allows(&self, step: &UpdateStep) -> bool {
+        let (owner, record_type) = (step.owner(), step.record_type());
+        let is_challenge = Challenges::is_owner(owner);
+        if self.acme && is_challenge && matches!(record_type, Some(RecordType::TXT) | None) {
+            return true;
+        }
+        if self.acme && self.names.is_empty() && self.types.is_empty() {
+            return false;
+        }
+        let is_of_name =
+            self.names.is_empty() || self.names.iter().any(|pattern| pattern.matches(owner));
+        // Who may remove all of a name may change all types.
+        let is_of_type = self.types.is_empty()
+            || record_type.is_some_and(|record_type| self.types.contains(&record_type));
+        is_of_name && is_of_type
+    }
+}
+
+impl Transfers {
+    /// Answers an UPDATE.
+    pub(super) fn take_update(&self, incoming: &ServerMessage<'_>, message: &[u8]) -> Vec<u8> {
+        let rcode = match self.update(incoming, message) {
+            Ok(rcode) => {
+                add(&self.counts.updates);
+                rcode
+            }
+            Err((rcode, line)) => {
+                add(&self.counts.updates_refused);
+                log_refusal(incoming.source, incoming.key, rcode, &line);
+                rcode
+            }
+        };
+        reply_to(message, rcode, false)
+    }
+
+    fn update(
+        &self,
+        incoming: &ServerMessage<'_>,
+        message: &[u8],
+    ) -> Result<Rcode, (Rcode, String)> {
+        let update = Update::read(message).map_err(|rcode| (rcode, "its form".to_owned()))?;
+        let configured = self.configured();
+        let origin = update.zone();
+        let is_served = self.engine.generation().zones().zone(origin).is_some();
+        if !is_served {
+            return Err((Rcode::NOTAUTH, format!("{origin} is not served here")));
+        }
+        let policies = configured.zones.get(origin).map_or(&[][..], |zone| &zone.updates);
+        let own = policies.iter().filter(|policy| Some(&policy.key) == incoming.key);
+        let is_allowed = |step: &UpdateStep| own.clone().any(|policy| policy.allows(step));
+        if own.clone().next().is_none() {
+            return Err((Rcode::REFUSED, format!("nobody's key for changes of {origin}")));
+        }
+        if let Some(step) = update.steps().iter().find(|step| !is_allowed(step)) {
+            let of = step.record_type().map_or("all".to_owned(), |of| of.to_string());
+            let line = format!("{of} of {} is not this key's", step.owner());
+            return Err((Rcode::REFUSED, line));
+        }
+        if let Some(tokens) = token_steps(&update) {
+            return self.change_tokens(&update, &tokens).map(|()| Rcode::NOERROR);
+        }
+        if configured.secondaries.contains_key(origin) {
+            return Err((Rcode::REFUSED, format!("{origin} comes from its primaries")));
+        }
+        let written = self.engine.update_zone(&update).map_err(|error| match error {
+            UpdateError::Refused(rcode, line) => (rcode, line),
+            UpdateError::Write(error) => (Rcode::SERVFAIL, error.to_string()),
+        })?;
+        self.wait(written.ticket)?;
+        tracing::info!(
+            "the zone {origin} was updated by {} with the key {}: serial {}",
+            incoming.source,
+            incoming.key.map_or("none".to_owned(), Name::to_string),
+            written.value
+        );
+        Ok(Rcode::NOERROR)
+    }
+
+    /// Sets and removes tokens of ACME challenges.
+    fn change_tokens(
+        &self,
+        update: &Update,
+        steps: &[TokenStep<'_>],
+    ) -> Result<(), (Rcode, String)> {
+        let generation = self.engine.generation();
+        let zone = generation.zones().zone(update.zone());
+        let records = |owner: &Name| {
+            let mut records = zone.map(|zone| zone.records_at(owner)).unwrap_or_default();
+            let challenges = self.engine.challenges().unwrap_or_default();
+            for token in challenges.tokens(owner, now_millis()) {
+                let data = text_data(token).unwrap_or_default().into();
+                let (owner, record_type) = (owner.clone(), RecordType::TXT);
+                records.push(ZoneRecord { owner, record_type, ttl_seconds: 0, data });
+            }
+            records
+        };
+        let held = |rcode| (rcode, format!("a prerequisite of an update of {}", update.zone()));
+        update.check(&records).map_err(held)?;
+        let refused = |error: WriteError| match error {
+            WriteError::Refused(line) => (Rcode::REFUSED, line),
+            other => (Rcode::SERVFAIL, other.to_string()),
+        };
+        let mut ticket = None;
+        for step in steps {
+            let name = step.owner.to_string();
+            ticket = Some(match (step.adds, step.token) {
+                (true, Some(token)) => {
+                    let end = now_millis().saturating_add(TOKEN_MILLIS);
+                    self.engine.set_challenge(&name, token, end).map_err(refused)?.ticket
+                }
+                (_, token) => self.engine.remove_challenge(&name, token).map_err(refused)?.ticket,
+            });
+        }
+        ticket.map_or(Ok(()), |ticket| self.wait(ticket))
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<(), (Rcode, String)> {
+        self.engine.wait_durable(ticket).map_err(|error| (Rcode::SERVFAIL, error.to_string()))
+    }
+}
+
+/// A token that comes or goes; no token: all of a name go.
+struct TokenStep<'u> {
+    owner: &'u Name,
+    token: Option<&'u str>,
+    adds: bool,
+}
+
+/// The steps of an update that is about tokens alone.
+fn token_steps(update: &Update) -> Option<Vec<TokenStep<'_>>> {
+    let is_of_challenges = |step: &&UpdateStep| Challenges::is_owner(step.owner());
+    let steps = update.steps().iter();
+    if !steps.clone().all(|step| is_of_challenges(&step)) {
+        return None;
+    }
+    let steps: Vec<TokenStep<'_>> = steps.map(TokenStep::of).collect::<Option<_>>()?;
+    (!steps.is_empty()).then_some(steps)
+}
+
+impl<'u> TokenStep<'u> {
+    /// A step at a challenge's name; none if it is about anything but tokens.
+    fn of(step: &'u UpdateStep) -> Option<TokenStep<'u>> {
+        let owner = step.owner();
+        match step {
+            UpdateStep::Add(record) | UpdateStep::Remove(record) => {
+                let token = Some(token_of(record)?);
+                Some(TokenStep { owner, token, adds: matches!(step, UpdateStep::Add(_)) })
+            }
+            UpdateStep::RemoveRrset(_, RecordType::TXT) | UpdateStep::RemoveName(_) => {
+                Some(TokenStep { owner, token: None, adds: false })
+            }
+            UpdateStep::RemoveRrset(..) => None,
+        }
+    }
+}
+
+/// The token that a TXT record of one string is.
+fn token_of(record: &ZoneRecord) -> Option<&str> {
+    let (length, text) = record.data.split_first()?;
+    let text = std::str::from_utf8(text).ok()?;
+    let is_token = usize::from(*length) == text.len() && Challenges::is_token(text);
+    (record.record_type == RecordType::TXT && is_token).then_some(text)
+}
+
+fn log_refusal(source: IpAddr, key: Option<&Name>, rcode: Rcode, line: &str) {
+    let key = key.map_or("no key".to_owned(), |key| format!("the key {key}"));
+    tracing::warn!("an update of {source} with {key} is answered with {rcode}: {line}");
+}
