@@ -96,6 +96,24 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         says: "which no [[tsig_key]] defines",
     },
     Mistake {
+        name: "a zone that is signed here and given to others",
+        setting: Setting::None,
+        config: "[[zone]]\nname = \"example.com\"\npath = \"z\"\nsign = true\nkeys = \"k\"\nnotify = [\"192.0.2.1\"] #!\n",
+        says: "stands beside 'sign'",
+    },
+    Mistake {
+        name: "a policy of updates without a key",
+        setting: Setting::None,
+        config: "[[zone]]\nname = \"example.com\"\npath = \"z\"\n[[zone.update]] #!\nacme = true\n",
+        says: "no 'key' in [[zone.update]]",
+    },
+    Mistake {
+        name: "a policy of updates for a name elsewhere",
+        setting: Setting::None,
+        config: "[[tsig_key]]\nname = \"k\"\nsecret = \"bWFrZSB5b3VyIG93biBzZWNyZXQ=\"\n[[zone]]\nname = \"example.com\"\npath = \"z\"\n[[zone.update]]\nkey = \"k\"\nnames = [\"*.example.net\"] #!\n",
+        says: "which is not in example.com.",
+    },
+    Mistake {
         name: "a short secret",
         setting: Setting::None,
         config: "[[tsig_key]]\nname = \"k\"\nsecret = \"YQ==\" #!\n",
