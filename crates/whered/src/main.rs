@@ -3,8 +3,8 @@
 //! Not for: answering anything itself. Every command parses its arguments, asks a library, and
 //! prints. One file a command; `cli` defines all commands and flags once.
 //!
-//! Exit codes: 0 found or done, 1 not found, 2 failed (`exit_codes.rs`). A failure is one line on standard error;
-//! a closed pipe on standard output is no failure.
+//! Exit codes: 0 found or done, 1 not found, 2 failed (`exit_codes.rs`). A failure is one line on
+//! standard error; a closed pipe on standard output is no failure.
 #![forbid(unsafe_code)]
 
 mod addresses;

@@ -106,8 +106,8 @@ fn read_zone(
     }))
 }
 
-/// A zone that is signed here has its file's serial, also when its signatures are made anew: copies of
-/// it would keep the old ones.
+/// A zone that is signed here has its file's serial, also when its signatures are made anew: copies
+/// of it would keep the old ones.
 fn check_signing(section: &Section<'_>) -> Result<(), ConfigError> {
     if section.flag("sign")? != Some(true) {
         return Ok(());

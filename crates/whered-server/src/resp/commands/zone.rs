@@ -1,4 +1,5 @@
-//! Zones of the configuration: `ZONE.CHECK ZONE.DISCARD ZONE.LIST ZONE.REFRESH ZONE.RELOAD ZONE.RETRANSFER`.
+//! Zones of the configuration: `ZONE.CHECK ZONE.DISCARD ZONE.LIST ZONE.REFRESH ZONE.RELOAD
+//! ZONE.RETRANSFER`.
 //!
 //! Not for: making zones, which the configuration does. Files are read on a thread of their own: a
 //! zone of a million names takes a second, in which the worker serves its other clients.
