@@ -11,7 +11,7 @@ pub(crate) const CODES: [(u8, &str); 3] = [
 ];
 
 /// When a command ends with 1. The others never do.
-pub(crate) const ONE: [(&str, &str); 17] = [
+pub(crate) const ONE: [(&str, &str); 18] = [
     ("db diff", "the files differ"),
     ("enrich", "no record has an address that was found"),
     ("export", "the server has no table and no collection of that name"),
@@ -28,6 +28,7 @@ pub(crate) const ONE: [(&str, &str); 17] = [
     ("stop", "no server was there to stop"),
     ("zone check", "there are remarks"),
     ("zone convert-gdnsd", "the configuration or a zone has a mistake; nothing is written"),
+    ("zone discard", "no update has changed the zone"),
     ("zone key", "`list` or `ds` finds no key"),
 ];
 

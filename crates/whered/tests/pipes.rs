@@ -11,7 +11,8 @@ use served::Served;
 
 const CONFIG: &str = "data_dir = \"data\"\n[resp]\nlisten = [\"127.0.0.1:0\"]\n[http]\nlisten = [\"127.0.0.1:0\"]\n\
 [[database]]\nname = \"city\"\npath = \"city.mmdb\"\n\
-[[zone]]\nname = \"example.com\"\npath = \"example.com.zone\"\n[[pool]]\nname = \"www\"\nowners = [\"www.example.com\"]\npolicy = [\"healthy\", \"nearest\"]\nttl_seconds = 30\nanswers = 1\nwhen_all_down = \"all\"\n\
+[[zone]]\nname = \"example.com\"\npath = \"example.com.zone\"\n\
+[[zone]]\nname = \"example.net\"\nprimaries = [\"127.0.0.1:1\"]\n[[pool]]\nname = \"www\"\nowners = [\"www.example.com\"]\npolicy = [\"healthy\", \"nearest\"]\nttl_seconds = 30\nanswers = 1\nwhen_all_down = \"all\"\n\
 [[pool.site]]\nname = \"fra\"\naddresses = [\"192.0.2.1\"]\nat = { longitude = 8.7, latitude = 50.1 }\n\
 [[feed]]\nname = \"seen\"\nformat = \"csv\"\nmember = \"a\"\nlongitude = \"b\"\nlatitude = \"c\"\ninto = { collection = \"seen\" }\n";
 const RULES: &str = "chain input policy drop {\n  src 10.0.0.0/8 proto tcp dport {22 443} accept\n  src 10.1.0.0/16 drop\n}\n";
@@ -58,6 +59,13 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("sync", "--file blocked.txt --to nft:inet/filter/blocked --dry-run", ""),
     ("zone check", "example.com.zone", ""),
     ("zone convert-gdnsd", "gdnsd -o converted", ""),
+    ("zone discard", "example.com --server RESP", ""),
+    ("zone key create", "example.org --keys keys", ""),
+    ("zone key ds", "example.org --keys keys", ""),
+    ("zone key list", "example.org --keys keys", ""),
+    ("zone key rollover", "example.org --keys keys", ""),
+    ("zone refresh", "example.net --server RESP", ""),
+    ("zone retransfer", "example.net --server RESP", ""),
 ];
 
 fn whered(folder: &Path, arguments: &[&str], stdin: &str, stdout: Stdio) -> Output {

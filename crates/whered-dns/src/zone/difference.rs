@@ -96,8 +96,8 @@ impl Zone {
     ///
     /// # Errors
     ///
-    /// A removed record that is not there, an added one that is, changes of another serial than
-    /// that of the zone, and what [`Zone::from_records`] refuses.
+    /// A removed record that is not there, changes of another serial than that of the zone, and what
+    /// [`Zone::from_records`] refuses.
     pub fn patched(&self, source: &str, differences: &[Difference]) -> Result<Zone, ZoneError> {
         if self.is_signed_here() {
             let place = Place { file: Some(source.into()), line: 1, column: 1 };
@@ -166,11 +166,8 @@ impl Changes {
                 let own = owners
                     .entry(record.owner.clone())
                     .or_insert_with_key(|owner| zone.records_at(owner));
-                if own.iter().any(|there| there.says_the_same(record)) {
-                    let ZoneRecord { owner, record_type, .. } = record;
-                    let found = format!("an added {record_type} of {owner} that is there");
-                    return Err(error(number, found, "records that the zone has not"));
-                }
+                // Some servers also add what is there already.
+                own.retain(|there| !there.says_the_same(record));
                 own.push(record.clone());
             }
         }

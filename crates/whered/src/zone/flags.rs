@@ -22,7 +22,7 @@ pub(crate) enum ZoneCommand {
     ConvertGdnsd(ConvertGdnsdArguments),
     /// Drop what updates (RFC 2136) have changed in a zone of a running server
     ///
-    /// The zone is then as its file has it.
+    /// The zone is then as its file has it. Exit code 1 if no update has changed it.
     Discard(ZoneTransferArguments),
     /// Make, list and replace the keys that sign a zone
     ///

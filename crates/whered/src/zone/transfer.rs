@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use serde_json::json;
 
 use super::flags::ZoneTransferArguments;
-use crate::outcome::{Failure, Outcome, say};
+use crate::outcome::{Failure, Outcome, complain, say};
 
 /// Asks for what is newer.
 pub(crate) fn refresh(arguments: &ZoneTransferArguments) -> Result<Outcome, Failure> {
@@ -24,7 +24,14 @@ pub(crate) fn retransfer(arguments: &ZoneTransferArguments) -> Result<Outcome, F
 pub(crate) fn discard(arguments: &ZoneTransferArguments) -> Result<Outcome, Failure> {
     let zone = &arguments.zone;
     let mut server = arguments.server.open()?;
-    let counts = server.numbers(&["ZONE.DISCARD", zone]).map_err(Failure::new)?;
+    let counts = match server.numbers(&["ZONE.DISCARD", zone]) {
+        Ok(counts) => counts,
+        Err(error) if error.is_refusal() => {
+            complain(&error.to_string());
+            return Ok(Outcome::NotFound);
+        }
+        Err(error) => return Err(Failure::new(error)),
+    };
     let (added, removed) = match counts[..] {
         [added, removed] => (added, removed),
         _ => return Err(Failure::new("the server's answer has no two numbers")),
