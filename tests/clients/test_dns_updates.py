@@ -8,6 +8,8 @@ import dns.rcode
 import dns.tsig
 import dns.tsigkeyring
 import dns.update
+import dns.xfr
+import dns.zone
 import pytest
 
 from conftest import BINARY, eventually, program
@@ -36,6 +38,7 @@ secret = "{HOSTS}"
 [[zone]]
 name = "example.com"
 path = "example.com.zone"
+allow_transfer = ["key:hosts"]
 
 [[zone.update]]
 key = "certbot"
@@ -177,6 +180,27 @@ def test_updates_outlive_kill_9_and_reloads_until_they_are_discarded(server, tmp
     assert "20 records added, 0 removed" in done.stdout, done.stdout + done.stderr
     assert answers(server, "h7.dyn.example.com") == []
     assert serial(server) == 23
+
+
+def test_a_zone_is_listed_by_axfr_and_changed_as_external_dns_does(server):
+    ring = dns.tsigkeyring.from_text({"hosts": HOSTS})
+
+    def listed(serial=None):
+        zone = dns.zone.Zone("example.com")
+        query, _ = dns.xfr.make_query(zone, serial=serial, keyring=ring, keyname="hosts", keyalgorithm=dns.tsig.HMAC_SHA512)
+        dns.query.inbound_xfr("127.0.0.1", zone, query, port=server.dns, timeout=5, lifetime=20)
+        return {f"{name} {item}" for name, _, item in zone.iterate_rdatas()}
+
+    before = listed()
+    message = hosts()
+    message.add("app.dyn", 300, "A", "192.0.2.9")
+    message.add("app.dyn", 300, "TXT", '"heritage=external-dns,external-dns/owner=me"')
+    assert send(server, message) == dns.rcode.NOERROR
+    added = {line for line in listed() - before if not line.startswith("@")}
+    assert added == {"app.dyn 192.0.2.9", 'app.dyn "heritage=external-dns,external-dns/owner=me"'}
+    with pytest.raises(dns.exception.DNSException):
+        zone = dns.zone.Zone("example.com")
+        dns.query.inbound_xfr("127.0.0.1", zone, port=server.dns, timeout=5, lifetime=5)
 
 
 def test_nsupdate_sets_and_removes_a_challenge_as_acme_sh_does(server):
