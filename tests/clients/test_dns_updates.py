@@ -16,6 +16,7 @@ from conftest import BINARY, eventually, program
 
 HOSTS = "YW5vdGhlciBzZWNyZXQgb2YgYXQgbGVhc3QgMTYgYnl0ZXM="
 CERTBOT = "bWFrZSB5b3VyIG93biBzZWNyZXQgaGVyZSwgcGxlYXNl"
+OWNER = "YSBzZWNyZXQgb2YgdGhlIHpvbmUncyBvd25lciwgbG9uZw=="
 TOKEN = "LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0"
 CONFIG = f"""
 data_dir = "data"
@@ -35,6 +36,14 @@ name = "hosts"
 algorithm = "hmac-sha512"
 secret = "{HOSTS}"
 
+[[tsig_key]]
+name = "owner"
+secret = "{OWNER}"
+
+[[zone]]
+name = "child.example.com"
+path = "child.zone"
+
 [[zone]]
 name = "example.com"
 path = "example.com.zone"
@@ -52,6 +61,9 @@ types = ["A", "AAAA", "TXT"]
 [[zone.update]]
 key = "hosts"
 names = ["any.example.com"]
+
+[[zone.update]]
+key = "owner"
 """
 ZONE = """$TTL 1h
 @    SOA ns hostmaster 1 1d 2h 4w 5m
@@ -66,6 +78,7 @@ def server(serve, tmp_path):
     (tmp_path / "whered.toml").write_text(CONFIG)
     (tmp_path / "whered.toml").chmod(0o600)
     (tmp_path / "example.com.zone").write_text(ZONE)
+    (tmp_path / "child.zone").write_text(ZONE)
     return serve("--config", "whered.toml")
 
 
@@ -146,6 +159,36 @@ def test_what_no_policy_allows_is_refused(server):
     message.delete("any")
     assert send(server, message) == dns.rcode.NOERROR
     assert answers(server, "any.example.com") == []
+    assert serial(server) == 2
+
+
+def test_a_key_for_challenges_sets_tokens_alone(server):
+    for change in [
+        lambda message: message.add("_acme-challenge.www", 60, "TXT", "no token"),
+        lambda message: message.add("_acme-challenge.www", 60, "A", "192.0.2.9"),
+        lambda message: message.add("www", 60, "TXT", TOKEN),
+    ]:
+        message = update("certbot", CERTBOT, dns.tsig.HMAC_SHA256)
+        change(message)
+        assert send(server, message) == dns.rcode.REFUSED
+    # A token and something else together.
+    message = update("certbot", CERTBOT, dns.tsig.HMAC_SHA256)
+    message.add("_acme-challenge.www", 60, "TXT", TOKEN)
+    message.delete("any", "A")
+    assert send(server, message) == dns.rcode.REFUSED
+    # Names of the zone below, which says itself who may do that.
+    message = update("certbot", CERTBOT, dns.tsig.HMAC_SHA256)
+    message.add("_acme-challenge.child", 60, "TXT", TOKEN)
+    assert send(server, message) == dns.rcode.REFUSED
+    assert answers(server, "_acme-challenge.child.example.com", "TXT") == []
+
+
+def test_what_the_rules_of_rfc_2136_ignore_keeps_nothing_else_away(server):
+    message = update("owner", OWNER, dns.tsig.HMAC_SHA256)
+    message.delete("@", "SOA")
+    message.add("www", 60, "A", "192.0.2.77")
+    assert send(server, message) == dns.rcode.NOERROR
+    assert answers(server, "www.example.com") == ["192.0.2.77"]
     assert serial(server) == 2
 
 

@@ -108,6 +108,10 @@ impl MessageError {
     }
 }
 
+/// The most pointers of a name: one for each label that a name can have. A chain of more would cost
+/// much and say nothing.
+pub(crate) const JUMPS_MAX: usize = 127;
+
 impl fmt::Display for MessageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let MessageError { offset_bytes, allowed } = self;
@@ -232,9 +236,14 @@ impl<'a> Reader<'a> {
         // Every jump must go before the place where the last stretch of labels began.
         let mut stretch = at;
         let bad = || MessageError { offset_bytes: self.at, allowed: "a name" };
+        let mut jumps = 0;
         loop {
             let length = *self.bytes.get(at).ok_or_else(bad)?;
             if length >= 0xc0 {
+                jumps += 1;
+                if jumps > JUMPS_MAX {
+                    return Err(bad());
+                }
                 let low = *self.bytes.get(at + 1).ok_or_else(bad)?;
                 end.get_or_insert(at + 2);
                 at = usize::from(u16::from_be_bytes([length & 0x3f, low]));

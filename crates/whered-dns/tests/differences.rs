@@ -208,4 +208,10 @@ fn a_removed_dname_that_hides_names_needs_a_whole_transfer() {
     let difference = hidden.difference(&text("2", ""));
     let error = hidden.patched("192.0.2.53", &[difference]).unwrap_err();
     assert!(error.to_string().contains("a whole transfer"), "{error}");
+    // Also when another change came between.
+    let changed = text("2", "b 60 DNAME c\nnew 60 A 192.0.2.2\n");
+    let between = hidden.patched("192.0.2.53", &[hidden.difference(&changed)]).unwrap();
+    let removed = between.difference(&text("3", "new 60 A 192.0.2.2\n"));
+    let error = between.patched("192.0.2.53", &[removed]).unwrap_err();
+    assert!(error.to_string().contains("a whole transfer"), "{error}");
 }

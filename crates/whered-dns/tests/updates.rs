@@ -168,6 +168,27 @@ fn soa_the_last_ns_and_aliases_keep_their_rules() {
 }
 
 #[test]
+fn the_case_of_names_in_data_makes_no_other_record() {
+    let base = zone("example.com", &format!("{FILE}@ 60 MX 10 mail\n"));
+    let changes = |line: &str| {
+        let update = Update::read(&message(&[line])).unwrap();
+        update.changes(&base).map(|difference| difference.map(|changes| changes.removed.len()))
+    };
+    assert_eq!(changes("update add example.com. 60 MX 10 MAIL.Example.com."), Ok(None));
+    assert_eq!(changes("update delete example.com. MX 10 MAIL.Example.com."), Ok(Some(2)));
+    let twice =
+        zone("example.com", &format!("{FILE}@ 60 MX 10 mail\n@ 60 MX 10 MAIL.EXAMPLE.com.\n"));
+    assert_eq!(twice.record_count(), base.record_count());
+}
+
+#[test]
+fn what_nobody_would_see_below_a_dname_is_refused() {
+    let base = zone("example.com", &format!("{FILE}d 60 DNAME www\n"));
+    let update = Update::read(&message(&["update add a.b.d.example.com. 60 A 192.0.2.9"])).unwrap();
+    assert_eq!(update.changes(&base).unwrap_err(), Rcode::REFUSED);
+}
+
+#[test]
 fn prerequisites_that_do_not_hold_change_nothing_and_say_which() {
     let with = |prerequisite: &str| {
         changed(&[prerequisite, "update add new.example.com. 60 A 192.0.2.9"])

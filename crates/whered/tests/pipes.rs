@@ -60,10 +60,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("zone check", "example.com.zone", ""),
     ("zone convert-gdnsd", "gdnsd -o converted", ""),
     ("zone discard", "example.com --server RESP", ""),
-    ("zone key create", "example.org --keys keys", ""),
-    ("zone key ds", "example.org --keys keys", ""),
-    ("zone key list", "example.org --keys keys", ""),
-    ("zone key rollover", "example.org --keys keys", ""),
+    ("zone key", "create example.org --keys keys", ""),
     ("zone refresh", "example.net --server RESP", ""),
     ("zone retransfer", "example.net --server RESP", ""),
 ];

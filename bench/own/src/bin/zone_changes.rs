@@ -129,9 +129,8 @@ fn signing(rounds: usize) {
 fn answers(rounds: usize) {
     let owner: Name = "pool.example".parse().expect("a name");
     let text = text(SMALL_NAMES, 1, |_| false);
-    let signed = zone(&text)
-        .sign("a file", &context(&[(&owner, RecordType::A)]))
-        .expect("a signed zone");
+    let signed =
+        zone(&text).sign("a file", &context(&[(&owner, RecordType::A)])).expect("a signed zone");
     let zones = |zone: Zone| {
         let answers = vec![
             Answer { ipv4: vec![[192, 0, 2, 1].into()], ..Answer::default() },

@@ -61,7 +61,10 @@ impl ServerRequest {
                 && index < u32::from(header.answer_count) + u32::from(header.authority_count);
             match raw.record_type {
                 RecordType::OPT => udp_size = raw.class.max(512),
-                RecordType::SOA if is_authority && raw.owner == name => {
+                // An UPDATE has what is to be done there.
+                RecordType::SOA
+                    if is_authority && header.opcode() != OPCODE_UPDATE && raw.owner == name =>
+                {
                     serial = soa_serial(&reader.expand(&raw)?);
                 }
                 _ => {}

@@ -8,6 +8,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::code::RecordType;
+use crate::message::JUMPS_MAX;
 use crate::name::{NAME_SIZE_MAX, Name};
 use crate::zone::rdata;
 
@@ -121,9 +122,14 @@ impl<'m> WireReader<'m> {
     fn name_into(&mut self, wire: &mut Vec<u8>) -> Option<()> {
         let begin = wire.len();
         let (mut at, mut end, mut stretch) = (self.at, None, self.at);
+        let mut jumps = 0;
         loop {
             let length = *self.message.get(at)?;
             if length >= 0xc0 {
+                jumps += 1;
+                if jumps > JUMPS_MAX {
+                    return None;
+                }
                 let low = *self.message.get(at + 1)?;
                 end.get_or_insert(at + 2);
                 at = usize::from(u16::from_be_bytes([length & 0x3f, low]));

@@ -19,7 +19,7 @@ pub use overlay::{OverlayError, ZoneOverlay};
 
 use crate::code::{Rcode, RecordType};
 use crate::message::{Message, Record};
-use crate::name::Name;
+use crate::name::{Name, wire_name_length};
 use crate::transfer::is_newer;
 use crate::zone::rdata;
 use crate::zone::{Difference, TTL_SECONDS_MAX, Zone, ZoneRecord};
@@ -160,12 +160,15 @@ impl Update {
     ///
     /// # Errors
     ///
-    /// As [`Update::check`].
+    /// As [`Update::check`]; REFUSED for records below a DNAME, which nobody would see.
     pub fn changes(&self, zone: &Zone) -> Result<Option<Difference>, Rcode> {
         self.check(&|owner| zone.records_at(owner))?;
         let mut owners: BTreeMap<Name, Vec<ZoneRecord>> = BTreeMap::new();
         for step in &self.steps {
             let owner = step.owner();
+            if matches!(step, UpdateStep::Add(_)) && is_below_dname(zone, owner) {
+                return Err(Rcode::REFUSED);
+            }
             let records = owners.entry(owner.clone()).or_insert_with(|| zone.records_at(owner));
             step.make(records, owner == zone.origin());
         }
@@ -192,6 +195,35 @@ impl Update {
         difference.to_serial = soa.map_or(zone.serial(), |soa| serial_of(&soa.data));
         Ok(Some(difference))
     }
+}
+
+/// Whether nobody would see records of an owner (RFC 6672, 2.4).
+fn is_below_dname(zone: &Zone, owner: &Name) -> bool {
+    let above = std::iter::successors(owner.parent(), Name::parent);
+    let mut above = above.take_while(|name| name.is_within(zone.origin()));
+    let is_dname = |record: ZoneRecord| record.record_type == RecordType::DNAME;
+    above.any(|name| zone.records_at(&name).into_iter().any(is_dname))
+}
+
+/// Whether data that have names at known places have them whole there: RP, AFSDB, RT, PX, KX,
+/// NAPTR.
+fn has_whole_names(record_type: RecordType, data: &[u8]) -> bool {
+    let (front, names) = match record_type.0 {
+        17 => (0, 2),
+        18 | 21 | 36 => (2, 1),
+        26 => (2, 2),
+        35 => {
+            let strings =
+                (0..3).try_fold(4, |at: usize, _| Some(at + 1 + usize::from(*data.get(at)?)));
+            (strings.unwrap_or(data.len()), 1)
+        }
+        _ => return true,
+    };
+    let mut rest = data.get(front..);
+    for _ in 0..names {
+        rest = rest.and_then(|rest| rest.get(wire_name_length(rest)?..));
+    }
+    rest.is_some_and(<[u8]>::is_empty)
 }
 
 /// The records of the first list that the other has not, or with another TTL.
@@ -272,6 +304,9 @@ impl UpdateStep {
             }
             CLASS_IN => {
                 rdata::check(record_type, &data).map_err(|_| Rcode::FORMERR)?;
+                if !has_whole_names(record_type, &data) {
+                    return Err(Rcode::FORMERR);
+                }
                 // A TTL above 2^31 - 1 counts as 0 (RFC 2181, 8).
                 let ttl_seconds = if ttl_seconds > TTL_SECONDS_MAX { 0 } else { ttl_seconds };
                 let data = data.into();

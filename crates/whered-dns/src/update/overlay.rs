@@ -152,12 +152,15 @@ impl ZoneOverlay {
         difference
     }
 
-    /// The serial over a file's: as it was while the file is the same, else a newer one than both.
+    /// The serial over a file's: as it was while the file is the same, and higher by as much as
+    /// that of a newer file. So other contents never have the same serial.
     fn serial_over(&self, base: &Zone) -> u32 {
         match base.serial() {
             serial if self.is_empty() => serial,
             serial if serial == self.base_serial => self.serial,
-            serial if is_newer(serial, self.serial) => serial,
+            serial if is_newer(serial, self.base_serial) => {
+                self.serial.wrapping_add(serial.wrapping_sub(self.base_serial)).max(1)
+            }
             _ => self.serial.wrapping_add(1).max(1),
         }
     }

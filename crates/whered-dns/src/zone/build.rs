@@ -13,6 +13,7 @@ mod signing;
 
 use std::collections::HashSet;
 
+use super::canonical::canonical;
 use super::compile::{CompressionContext, compile};
 use super::error::{Place, ZoneError};
 use super::index::NameIndex;
@@ -22,7 +23,6 @@ use super::layout::{
 };
 use super::master::TTL_SECONDS_MAX;
 use super::parsed_zone::{APEX, NONE, ParsedZone, Record};
-use super::rdata::names_in;
 use super::{Parts, REMARK_COUNT_MAX, Zone};
 use crate::code::RecordType;
 use crate::name::Name;
@@ -352,12 +352,7 @@ impl Builder {
         let mut again = Vec::new();
         for record in records {
             let data = self.parsed.data_of(record);
-            // Labels' lengths and the numbers around names may change under lowering as well, so
-            // the lowered bytes only serve as the key for types whose data are nothing but names.
-            let has_names = !names_in(record.record_type, data).is_empty();
-            let only_names = has_names && matches!(record.record_type.0, 2..=5 | 7..=9 | 12);
-            let key = if only_names { data.to_ascii_lowercase() } else { data.to_vec() };
-            if seen.insert(key) {
+            if seen.insert(canonical(record.record_type, data)) {
                 kept.push(*record);
             } else {
                 again.push(*record);

@@ -38,7 +38,7 @@ impl CanonicalRrset<'_> {
 }
 
 /// Data with their names in lower case, in the types of RFC 4034, 6.2 and RFC 6840, 5.1.
-fn canonical(record_type: RecordType, data: &[u8]) -> Vec<u8> {
+pub(super) fn canonical(record_type: RecordType, data: &[u8]) -> Vec<u8> {
     let mut canonical = data.to_vec();
     // Bytes in front of the names, and how many names there are.
     let (front, names) = match record_type.0 {

@@ -96,8 +96,8 @@ impl Zone {
     ///
     /// # Errors
     ///
-    /// A removed record that is not there, changes of another serial than that of the zone, and what
-    /// [`Zone::from_records`] refuses.
+    /// A removed record that is not there, changes of another serial than that of the zone, and
+    /// what [`Zone::from_records`] refuses.
     pub fn patched(&self, source: &str, differences: &[Difference]) -> Result<Zone, ZoneError> {
         if self.is_signed_here() {
             let place = Place { file: Some(source.into()), line: 1, column: 1 };
@@ -111,7 +111,10 @@ impl Zone {
         }
         let untouched = self.records().filter(|record| !changes.owners.contains_key(&record.owner));
         let changed = changes.owners.values().flatten().cloned();
-        Zone::from_records(self.origin(), source, Dnssec::Serve, untouched.chain(changed))
+        let records = untouched.chain(changed);
+        let zone = Zone::from_records(self.origin(), source, Dnssec::Serve, records)?;
+        // What was left out here is not among the records.
+        Ok(Zone { has_occluded: zone.has_occluded || self.has_occluded, ..zone })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Not for: reading data from text (`data.rs`, `plain.rs`).
 
 use crate::code::RecordType;
-use crate::name::{Name, wire_name_length};
+use crate::name::wire_name_length;
 
 /// The names in the data of a type: bytes in front, how many names, bytes behind. None for types
 /// that have none or that nobody here looks into.
@@ -17,23 +17,6 @@ pub(crate) fn name_layout(record_type: RecordType) -> Option<(usize, usize, usiz
         33 => Some((6, 1, 0)),
         _ => None,
     }
-}
-
-/// The names in checked data, in order.
-pub(crate) fn names_in(record_type: RecordType, data: &[u8]) -> Vec<Name> {
-    let Some((front, count, _)) = name_layout(record_type) else {
-        return Vec::new();
-    };
-    let mut rest = data.get(front..).unwrap_or_default();
-    let mut names = Vec::new();
-    for _ in 0..count {
-        let Some(length) = wire_name_length(rest) else {
-            break;
-        };
-        names.extend(Name::from_wire(&rest[..length]));
-        rest = &rest[length..];
-    }
-    names
 }
 
 /// Checks that data have the form that answers and resolvers rely on; `\#` can write anything.

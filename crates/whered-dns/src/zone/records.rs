@@ -5,6 +5,7 @@
 //!
 //! Concurrency: reads an immutable zone. Cost: two allocations a record.
 
+use super::canonical::canonical;
 use super::error::{Place, ZoneError};
 use super::layout::{Node, RECORD_HEAD_SIZE, Rrset};
 use super::parsed_zone::ParsedZone;
@@ -45,8 +46,8 @@ pub struct ZoneRecord {
 }
 
 impl ZoneRecord {
-    /// Whether both say the same of the same name, whatever their TTLs. Names are compared without
-    /// case where data are one name.
+    /// Whether both say the same of the same name, whatever their TTLs and the case of names in
+    /// their data.
     #[must_use]
     pub fn says_the_same(&self, other: &ZoneRecord) -> bool {
         self.record_type == other.record_type
@@ -57,9 +58,9 @@ impl ZoneRecord {
 
 /// Whether data of one type say the same.
 pub(super) fn is_same_data(record_type: RecordType, one: &[u8], other: &[u8]) -> bool {
-    // Data that are one name have no bytes but of names: lengths are below every letter.
-    let is_one_name = matches!(record_type.0, 2..=5 | 7..=9 | 12 | 39);
-    one == other || (is_one_name && one.eq_ignore_ascii_case(other))
+    one == other
+        || (one.eq_ignore_ascii_case(other)
+            && canonical(record_type, one) == canonical(record_type, other))
 }
 
 impl Zone {

@@ -36,11 +36,23 @@ impl Engine {
     /// # Errors
     /// The first fault, with its place; the old generation serves on.
     pub fn reload(&self, setup: Setup) -> Result<ReloadReport, EngineError> {
-        let loaded =
+        let mut loaded =
             LoadedFiles::read(&setup, Some(&*self.generation()), self.now_millis() / 1000)?;
         let zone_includes = loaded.zone_includes.clone();
         let mut control = self.control();
         let current = self.generation();
+        // A transfer may have come while files were read; and what has expired stays so.
+        let was_secondary = |name: &str| {
+            control.setup.zones.iter().any(|zone| zone.is_secondary && zone.name == name)
+        };
+        for (source, zone) in setup.zones.iter().zip(&mut loaded.zones) {
+            if source.is_secondary
+                && was_secondary(&source.name)
+                && let Some((_, served)) = current.base_zone(zone.origin())
+            {
+                *zone = Arc::clone(served);
+            }
+        }
         let number = current.number() + 1;
         let old = Some(&*current);
         let generation = Generation::build(number, &setup, &control.changes, loaded, old)?;

@@ -114,9 +114,14 @@ impl Engine {
         let counts = overlay.counts();
         Arc::make_mut(&mut overlay).discard();
         if let Some((index, base)) = current.base_zone(&origin) {
-            let served = base.patched("UPDATE", &[overlay.over(base)]);
-            let served = served.map_err(|error| refuse(error.to_string()))?;
-            let next = current.with_updated_zone(index, Arc::clone(&overlay), Arc::new(served));
+            // A zone with signatures goes as it is: a serial of ours would have none.
+            let served = if base.is_signed() {
+                Arc::clone(base)
+            } else {
+                let served = base.patched("UPDATE", &[overlay.over(base)]);
+                Arc::new(served.map_err(|error| refuse(error.to_string()))?)
+            };
+            let next = current.with_updated_zone(index, Arc::clone(&overlay), served);
             self.serve(next.map_err(|error| refuse(error.to_string()))?);
         }
         control.changes.overlays.insert(origin, overlay);

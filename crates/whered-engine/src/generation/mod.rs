@@ -111,7 +111,7 @@ impl Generation {
         let place_database = place_database(setup, &databases)?;
         let pools: Vec<_> = setup.pools.iter().map(|p| Arc::new(changes.sites.apply(p))).collect();
         let reversed = reversed(setup, &databases)?;
-        let (overlays, served_zones, unfit) = overlaid(&zone_list, changes, is_start)?;
+        let (overlays, served_zones, unfit) = overlaid(&zone_list, setup, changes, is_start)?;
         let zones = Arc::new(build_zones(&served_zones, &reversed, &pools)?);
         let context =
             CompileContext { databases: &databases, default: place_database, options: setup.rules };
@@ -253,6 +253,8 @@ impl Generation {
         zone: Arc<Zone>,
     ) -> Result<Generation, EngineError> {
         let mut next = self.next();
+        let of_zone = format!("zone '{}'", zone.origin());
+        next.unfit_overlays.retain(|line| !line.starts_with(&of_zone));
         next.served_zones[index] = match self.overlays.get(zone.origin()) {
             Some(overlay) => with_overlay(&zone, overlay)?,
             None => Arc::clone(&zone),
@@ -512,11 +514,19 @@ type OverlaidZones = (Overlays, Vec<Arc<Zone>>, Vec<String>);
 /// Puts what updates have made of zones over them.
 fn overlaid(
     zones: &[Arc<Zone>],
+    setup: &Setup,
     changes: &Changes,
     is_start: bool,
 ) -> Result<OverlaidZones, EngineError> {
+    let mut overlays = changes.overlays.clone();
+    // What comes from other servers is as they have it.
+    for (source, zone) in setup.zones.iter().zip(zones) {
+        if source.is_secondary {
+            overlays.remove(zone.origin());
+        }
+    }
     let mut unfit = Vec::new();
-    let served = zones.iter().map(|zone| match changes.overlays.get(zone.origin()) {
+    let served = zones.iter().map(|zone| match overlays.get(zone.origin()) {
         None => Ok(Arc::clone(zone)),
         Some(overlay) => match with_overlay(zone, overlay) {
             // At a start there is nothing that could serve on.
@@ -528,12 +538,13 @@ fn overlaid(
         },
     });
     let served = served.collect::<Result<_, _>>()?;
-    Ok((changes.overlays.clone(), served, unfit))
+    Ok((overlays, served, unfit))
 }
 
 /// A zone with what updates have made of it.
 fn with_overlay(zone: &Arc<Zone>, overlay: &ZoneOverlay) -> Result<Arc<Zone>, EngineError> {
-    if overlay.is_empty() || zone.is_unavailable() {
+    let is_bare = overlay.is_empty() || (zone.is_signed() && !overlay.has_records());
+    if is_bare || zone.is_unavailable() {
         return Ok(Arc::clone(zone));
     }
     let origin = zone.origin();

@@ -160,8 +160,9 @@ fn secondary_zone(
     let origin: Name = source.name.parse().map_err(|error| {
         EngineError::new(format!("the name of the zone '{}': {error}", source.name))
     })?;
-    let current = current.and_then(|generation| generation.zones().zone(&origin));
-    if let Some(zone) = current.filter(|zone| !zone.is_unavailable()) {
+    if let Some((_, zone)) = current.and_then(|generation| generation.base_zone(&origin))
+        && !zone.is_unavailable()
+    {
         return Ok(Arc::clone(zone));
     }
     let copy = match source.path.as_os_str().is_empty() {

@@ -208,10 +208,10 @@ fn mistakes_of_the_mapping_are_told_at_their_keys() {
 #[test]
 fn a_feed_without_a_data_directory_is_told_with_its_place_unless_a_flag_names_one() {
     let mut config = Config::from_toml(FEED, Path::new("edge.toml")).unwrap();
-    let refusal = config.unkept_feed().expect("nothing is kept");
+    let refusal = config.unkept_writes().expect("nothing is kept");
     assert!(refusal.starts_with("edge.toml:2:1: [[feed]] 'sightings' without"), "{refusal}");
     config.data_dir = Some(PathBuf::from("data"));
-    assert_eq!(config.unkept_feed(), None);
+    assert_eq!(config.unkept_writes(), None);
 }
 
 #[test]

@@ -275,9 +275,25 @@ impl Config {
         }
     }
 
-    /// A feed that would lose what it has acknowledged, since nothing is kept: one line when there
-    /// is one. The file's own `data_dir` is not all: a flag may name one.
-    pub fn unkept_feed(&self) -> Option<String> {
+    /// What would lose what it has acknowledged, since nothing is kept: one line when there is
+    /// something. The file's own `data_dir` is not all: a flag may name one.
+    pub fn unkept_writes(&self) -> Option<String> {
+        self.unkept_feed().or_else(|| self.unkept_zone())
+    }
+
+    fn unkept_zone(&self) -> Option<String> {
+        let mut zones = self.transfers.zones.iter().filter(|_| self.data_dir.is_none());
+        let zone = zones.find(|zone| zone.updates.iter().any(|policy| !policy.acme))?;
+        let at = self.locations.find(&format!("zone.{}", zone.name));
+        let at = at.map_or(String::new(), |at| format!("{at}: "));
+        Some(format!(
+            "{at}[[zone.update]] of '{}' without a 'data_dir' would acknowledge updates and lose them \
+             at a restart; allowed: data_dir = \"...\" at the top of the file",
+            zone.name
+        ))
+    }
+
+    fn unkept_feed(&self) -> Option<String> {
         let feed = self.feeds.first().filter(|_| self.data_dir.is_none())?;
         let at = self.locations.find(&format!("feed.{}", feed.name));
         let at = at.map_or(String::new(), |at| format!("{at}: "));

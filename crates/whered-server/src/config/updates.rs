@@ -50,11 +50,17 @@ fn read_names(section: &Section<'_>, origin: &Name) -> Result<Vec<NamePattern>, 
         }
         Ok(if below.is_some() { NamePattern::Below(name) } else { NamePattern::Exact(name) })
     };
+    if strings.value.is_empty() {
+        return Err(section.refuse(&strings.span, "names", "is empty", NAMES));
+    }
     strings.value.iter().map(read).collect()
 }
 
 fn read_types(section: &Section<'_>) -> Result<Vec<RecordType>, ConfigError> {
     let Some(strings) = section.strings("types", TYPES)? else { return Ok(Vec::new()) };
+    if strings.value.is_empty() {
+        return Err(section.refuse(&strings.span, "types", "is empty", TYPES));
+    }
     let read = |text: &SpannedValue<&str>| {
         RecordType::from_text(text.value).ok_or_else(|| {
             section.refuse(&text.span, "types", &format!("holds '{}'", text.value), TYPES)

@@ -94,7 +94,7 @@ pub(super) fn located_socket(config: &Config, error: &io::Error) -> ServerError 
 /// # Errors
 /// One line with its place.
 pub(super) fn verify_process(config: &Config) -> Result<(), ServerError> {
-    if let Some(refusal) = config.unguarded_listener().or_else(|| config.unkept_feed()) {
+    if let Some(refusal) = config.unguarded_listener().or_else(|| config.unkept_writes()) {
         return Err(ServerError::new(refusal));
     }
     verify_addresses(config)?;

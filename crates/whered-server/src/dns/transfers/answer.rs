@@ -70,7 +70,12 @@ impl Transfers {
             None => (None, message.bytes.to_vec(), None),
             Some(SignedQuery { key, message, signer }) => (Some(key.name()), message, Some(signer)),
         };
-        let reply = match ServerRequest::read(&plain) {
+        let request = ServerRequest::read(&plain);
+        let size_max = match (&request, message.transport) {
+            (Some(request), Transport::Udp) => message.size_max.min(request.udp_size.into()),
+            _ => message.size_max,
+        };
+        let reply = match request {
             None => ordinary(&plain),
             Some(request) => {
                 let incoming = ServerMessage {
@@ -94,7 +99,7 @@ impl Transfers {
                 .unwrap_or_else(|| ordinary(&plain))
             }
         };
-        Reply::One(signed_within(reply, signer.as_mut(), message.size_max, &plain))
+        Reply::One(signed_within(reply, signer.as_mut(), size_max, &plain))
     }
 
     /// Takes a NOTIFY of a secondary zone; none for other zones.

@@ -83,6 +83,7 @@ pub(crate) struct Transfers {
     changed: Notify,
     incoming: Semaphore,
     outgoing: Arc<AtomicUsize>,
+    updating: Arc<AtomicUsize>,
     pub(crate) counts: TransferCounts,
 }
 
@@ -109,6 +110,7 @@ impl Transfers {
             changed: Notify::new(),
             incoming: Semaphore::new(INCOMING_MAX),
             outgoing: Arc::default(),
+            updating: Arc::default(),
             counts: TransferCounts::default(),
         };
         transfers.configure(options);

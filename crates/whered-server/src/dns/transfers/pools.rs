@@ -3,6 +3,7 @@
 //! Not for: who may have it. Cost: a zone without pools is given as it is; another is built anew
 //! when it or one of its pools changes.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::options::PoolsInTransfer;
 /// What a zone was made of, and what it was made.
 #[derive(Default)]
 pub(super) struct GivenCopy {
-    made_of: Option<(Arc<Zone>, Vec<Arc<Pool>>)>,
+    made_of: Option<(Arc<Zone>, Vec<Arc<Pool>>, PoolsInTransfer)>,
     made: Option<Arc<Zone>>,
 }
 
@@ -34,10 +35,11 @@ impl GivenCopy {
         if pools.is_empty() {
             return Ok(Arc::clone(zone));
         }
-        let is_same = self.made_of.as_ref().is_some_and(|(old, old_pools)| {
+        let is_same = self.made_of.as_ref().is_some_and(|(old, old_pools, old_mode)| {
             // Health makes new pools whose records are as they were.
             let same = |(one, other): (&Arc<Pool>, &Arc<Pool>)| is_same_pool(one, other);
             Arc::ptr_eq(old, zone)
+                && old_mode == mode
                 && old_pools.len() == pools.len()
                 && old_pools.iter().zip(&pools).all(same)
         });
@@ -45,7 +47,7 @@ impl GivenCopy {
             return Ok(Arc::clone(made));
         }
         let made = Arc::new(with_records(zone, &pools, mode)?);
-        self.made_of = Some((Arc::clone(zone), pools));
+        self.made_of = Some((Arc::clone(zone), pools, mode.clone()));
         self.made = Some(Arc::clone(&made));
         Ok(made)
     }
@@ -116,9 +118,10 @@ fn with_records(zone: &Zone, pools: &[Arc<Pool>], mode: &PoolsInTransfer) -> Res
             }
         }
     }
+    let owners: HashSet<&Name> = added.iter().map(|record| &record.owner).collect();
     let is_hidden = |record: &ZoneRecord| {
         matches!(record.record_type, RecordType::A | RecordType::AAAA)
-            && added.iter().any(|own| own.owner == record.owner)
+            && owners.contains(&record.owner)
     };
     let own = zone.records().filter(|record| !is_hidden(record));
     let records: Vec<ZoneRecord> = own.chain(added.iter().cloned()).collect();

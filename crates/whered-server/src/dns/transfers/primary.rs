@@ -61,12 +61,12 @@ impl GivenZone {
     }
 }
 
-/// A transfer that is under way.
-struct Slot(Arc<AtomicUsize>);
+/// Something that is under way, of which there may be so many.
+pub(super) struct Slot(Arc<AtomicUsize>);
 
 impl Slot {
-    fn take(count: &Arc<AtomicUsize>) -> Option<Slot> {
-        let more = |count| (count < OUTGOING_MAX).then_some(count + 1);
+    pub(super) fn take(count: &Arc<AtomicUsize>, most: usize) -> Option<Slot> {
+        let more = |count| (count < most).then_some(count + 1);
         count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(Slot(Arc::clone(count)))
     }
@@ -100,7 +100,7 @@ impl OutgoingTransfer {
             None => &counts.outgoing_whole,
         };
         let (sender, receiver) = mpsc::channel(WAITING_MESSAGES);
-        let started = match Slot::take(&transfers.outgoing) {
+        let started = match Slot::take(&transfers.outgoing, OUTGOING_MAX) {
             None => Err(format!("{OUTGOING_MAX} transfers are under way")),
             Some(slot) => {
                 let work = move || self.send(slot, &sender);
@@ -148,7 +148,7 @@ impl Transfers {
         let given = configured.given.get(&request.name)?;
         if !options.allows(source, key) {
             add(&self.counts.outgoing_refused);
-            tracing::info!("zone '{}' is not given to {source}: allow_transfer", options.name);
+            tracing::debug!("zone '{}' is not given to {source}: allow_transfer", options.name);
             return None;
         }
         let generation = self.engine.generation();
@@ -176,10 +176,11 @@ impl Transfers {
             if !is_incremental {
                 return None;
             }
-            // What does not fit is asked for by TCP (RFC 1995, 2).
+            // What does not fit is asked for by TCP (RFC 1995, 2), and so is all by those without a
+            // key: their addresses may be forged.
             let signature_size = signer.as_ref().map_or(0, AnswerSigner::signature_size);
             let room = size_max.min(request.udp_size.into()).saturating_sub(signature_size);
-            let fitting = changes.and_then(|changes| {
+            let fitting = changes.filter(|_| key.is_some()).and_then(|changes| {
                 let mut sender = Sender::changes(&origin, id, changes).size_max(room);
                 let message = sender.next_message(None, 0).ok()??;
                 sender.is_over().then_some(message)

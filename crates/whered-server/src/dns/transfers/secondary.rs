@@ -80,6 +80,8 @@ struct State {
     dnssec: Dnssec,
     /// The copy is older than the zone.
     is_copy_old: bool,
+    /// The last one could not be written.
+    has_copy_failed: bool,
     copied_at: Option<Instant>,
     /// The primary that is asked first.
     first: usize,
@@ -174,6 +176,7 @@ impl SecondaryZone {
             copy: source.path,
             dnssec: source.dnssec,
             is_copy_old: false,
+            has_copy_failed: false,
             copied_at: None,
             first: 0,
         })
@@ -263,8 +266,9 @@ impl SecondaryZone {
         old: Option<&Arc<Zone>>,
     ) -> Result<RefreshResult, AskError> {
         let origin = &self.options.origin;
-        // Records that are left out here could not be found when changes remove them.
-        if let Some(zone) = old.filter(|_| state.dnssec != Dnssec::Strip) {
+        // Records that are left out here could not be found when changes remove them, and those
+        // that are refused are looked for in whole zones.
+        if let Some(zone) = old.filter(|_| state.dnssec == Dnssec::Serve) {
             match self.changes(transfers, primary, zone).await {
                 Ok(found) => return Ok(found),
                 Err(error) => tracing::info!(
@@ -384,7 +388,10 @@ impl SecondaryZone {
         if let Err(error) = written {
             let (name, path) = (&self.options.name, state.copy.display());
             tracing::error!("zone '{name}': its copy {path} cannot be written: {error}");
+            (state.is_copy_old, state.has_copy_failed) = (true, true);
+            return;
         }
+        state.has_copy_failed = false;
     }
 
     fn tell(&self, state: &State) {
@@ -401,7 +408,8 @@ impl State {
     /// How long until the copy is to be written; none while it is as new as the zone.
     fn copy_due(&self) -> Option<Duration> {
         let zone = self.zone.as_ref().filter(|_| self.is_copy_old)?;
-        let since = self.copied_at.filter(|_| zone.record_count() > SMALL_RECORDS);
+        let waits = zone.record_count() > SMALL_RECORDS || self.has_copy_failed;
+        let since = self.copied_at.filter(|_| waits);
         Some(since.map_or(Duration::ZERO, |at| COPY_PAUSE.saturating_sub(at.elapsed())))
     }
 }

@@ -12,6 +12,9 @@
 //! The answer is sent when the change is on the disk, as far as `fsync` says so.
 
 use std::net::IpAddr;
+use std::sync::{Arc, mpsc};
+use std::thread::Builder;
+use std::time::Duration;
 
 use whered_dns::transfer::reply_to;
 use whered_dns::update::{Update, UpdateStep};
@@ -19,10 +22,15 @@ use whered_dns::{Challenges, Name, Rcode, RecordType, ZoneRecord, text_data};
 use whered_engine::{Ticket, UpdateError, WriteError};
 
 use super::answer::ServerMessage;
+use super::primary::Slot;
 use super::{Transfers, add, now_millis};
 
 /// For how long a token is kept that nobody removes: certificates are issued within minutes.
 const TOKEN_MILLIS: u64 = 3_600_000;
+/// How many updates are made at a time.
+const UPDATES_MAX: usize = 4;
+/// How long a client waits for its update.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Who may change what in a zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +41,7 @@ pub struct UpdatePolicy {
     pub names: Vec<NamePattern>,
     /// The types; none: all.
     pub types: Vec<RecordType>,
-    /// It may set TXT at names of ACME challenges.
+    /// It may set and remove tokens at names of ACME challenges, and nothing else.
     pub acme: bool,
 }
 
@@ -56,66 +64,90 @@ impl NamePattern {
 }
 
 impl UpdatePolicy {
-    fn allows(&self, step: &UpdateStep) -> bool {
+    /// Whether it allows a step; `is_token`: the update is about tokens of challenges alone.
+    fn allows(&self, step: &UpdateStep, is_token: bool) -> bool {
         let (owner, record_type) = (step.owner(), step.record_type());
-        let is_challenge = Challenges::is_owner(owner);
-        if self.acme && is_challenge && matches!(record_type, Some(RecordType::TXT) | None) {
-            return true;
-        }
-        if self.acme && self.names.is_empty() && self.types.is_empty() {
-            return false;
-        }
         let is_of_name =
             self.names.is_empty() || self.names.iter().any(|pattern| pattern.matches(owner));
         // Who may remove all of a name may change all types.
         let is_of_type = self.types.is_empty()
             || record_type.is_some_and(|record_type| self.types.contains(&record_type));
-        is_of_name && is_of_type
+        is_of_name && is_of_type && (is_token || !self.acme)
     }
 }
 
 impl Transfers {
-    /// Answers an UPDATE.
-    pub(super) fn take_update(&self, incoming: &ServerMessage<'_>, message: &[u8]) -> Vec<u8> {
-        let rcode = match self.update(incoming, message) {
-            Ok(rcode) => {
+    /// Answers an UPDATE. It is made on a thread of its own, so that a disk that hangs holds up a
+    /// client for [`PATIENCE`] and no longer.
+    pub(super) fn take_update(
+        self: &Arc<Transfers>,
+        incoming: &ServerMessage<'_>,
+        message: &[u8],
+    ) -> Vec<u8> {
+        let (source, key) = (incoming.source, incoming.key.cloned());
+        let made = match &key {
+            None => Err((Rcode::REFUSED, "it has no key".to_owned())),
+            Some(key) => self.made_elsewhere(source, key, message),
+        };
+        let rcode = match made {
+            Ok(()) => {
                 add(&self.counts.updates);
-                rcode
+                Rcode::NOERROR
             }
             Err((rcode, line)) => {
                 add(&self.counts.updates_refused);
-                log_refusal(incoming.source, incoming.key, rcode, &line);
+                log_refusal(source, key.as_ref(), rcode, &line);
                 rcode
             }
         };
         reply_to(message, rcode, false)
     }
 
-    fn update(
-        &self,
-        incoming: &ServerMessage<'_>,
+    fn made_elsewhere(
+        self: &Arc<Transfers>,
+        source: IpAddr,
+        key: &Name,
         message: &[u8],
-    ) -> Result<Rcode, (Rcode, String)> {
+    ) -> Result<(), (Rcode, String)> {
+        let failed = |line: &str| (Rcode::SERVFAIL, line.to_owned());
+        let slot = Slot::take(&self.updating, UPDATES_MAX);
+        let slot = slot.ok_or_else(|| failed("too many updates are under way"))?;
+        let (transfers, key, message) = (Arc::clone(self), key.clone(), message.to_vec());
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let work = move || {
+            let made = transfers.update(source, &key, &message);
+            // Nobody waits any more for one that took long.
+            let _ = sender.send(made);
+            drop(slot);
+        };
+        let thread = Builder::new().name("whered-update".to_owned()).spawn(work);
+        thread.map_err(|error| failed(&error.to_string()))?;
+        let late = || failed("it takes long, and may still be made");
+        receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(late()))
+    }
+
+    fn update(&self, source: IpAddr, key: &Name, message: &[u8]) -> Result<(), (Rcode, String)> {
         let update = Update::read(message).map_err(|rcode| (rcode, "its form".to_owned()))?;
         let configured = self.configured();
         let origin = update.zone();
-        let is_served = self.engine.generation().zones().zone(origin).is_some();
-        if !is_served {
+        if self.engine.generation().zones().zone(origin).is_none() {
             return Err((Rcode::NOTAUTH, format!("{origin} is not served here")));
         }
         let policies = configured.zones.get(origin).map_or(&[][..], |zone| &zone.updates);
-        let own = policies.iter().filter(|policy| Some(&policy.key) == incoming.key);
-        let is_allowed = |step: &UpdateStep| own.clone().any(|policy| policy.allows(step));
-        if own.clone().next().is_none() {
-            return Err((Rcode::REFUSED, format!("nobody's key for changes of {origin}")));
-        }
+        let own = policies.iter().filter(|policy| policy.key == *key);
+        let tokens = token_steps(&update);
+        let is_allowed =
+            |step: &UpdateStep| own.clone().any(|policy| policy.allows(step, tokens.is_some()));
         if let Some(step) = update.steps().iter().find(|step| !is_allowed(step)) {
             let of = step.record_type().map_or("all".to_owned(), |of| of.to_string());
             let line = format!("{of} of {} is not this key's", step.owner());
             return Err((Rcode::REFUSED, line));
         }
-        if let Some(tokens) = token_steps(&update) {
-            return self.change_tokens(&update, &tokens).map(|()| Rcode::NOERROR);
+        if own.clone().next().is_none() {
+            return Err((Rcode::REFUSED, format!("the key may change nothing of {origin}")));
+        }
+        if let Some(tokens) = tokens {
+            return self.change_tokens(&update, &tokens);
         }
         if configured.secondaries.contains_key(origin) {
             return Err((Rcode::REFUSED, format!("{origin} comes from its primaries")));
@@ -125,13 +157,11 @@ impl Transfers {
             UpdateError::Write(error) => (Rcode::SERVFAIL, error.to_string()),
         })?;
         self.wait(written.ticket)?;
+        let serial = written.value;
         tracing::info!(
-            "the zone {origin} was updated by {} with the key {}: serial {}",
-            incoming.source,
-            incoming.key.map_or("none".to_owned(), Name::to_string),
-            written.value
+            "the zone {origin} was updated by {source} with the key {key}: serial {serial}"
         );
-        Ok(Rcode::NOERROR)
+        Ok(())
     }
 
     /// Sets and removes tokens of ACME challenges.
@@ -141,7 +171,17 @@ impl Transfers {
         steps: &[TokenStep<'_>],
     ) -> Result<(), (Rcode, String)> {
         let generation = self.engine.generation();
-        let zone = generation.zones().zone(update.zone());
+        let origin = update.zone();
+        // A zone below has its own policies.
+        let is_below = |owner: &Name| {
+            let mut below = generation.zones().zones().map(|zone| zone.origin());
+            below.any(|other| other != origin && other.is_within(origin) && owner.is_within(other))
+        };
+        if let Some(step) = steps.iter().find(|step| is_below(step.owner)) {
+            let line = format!("{} is in another zone than {origin}", step.owner);
+            return Err((Rcode::REFUSED, line));
+        }
+        let zone = generation.zones().zone(origin);
         let records = |owner: &Name| {
             let mut records = zone.map(|zone| zone.records_at(owner)).unwrap_or_default();
             let challenges = self.engine.challenges().unwrap_or_default();
@@ -220,7 +260,12 @@ fn token_of(record: &ZoneRecord) -> Option<&str> {
     (record.record_type == RecordType::TXT && is_token).then_some(text)
 }
 
+/// Says why; of strangers, who can send as many as they like, only where that is asked for.
 fn log_refusal(source: IpAddr, key: Option<&Name>, rcode: Rcode, line: &str) {
-    let key = key.map_or("no key".to_owned(), |key| format!("the key {key}"));
-    tracing::warn!("an update of {source} with {key} is answered with {rcode}: {line}");
+    match key {
+        Some(key) => tracing::warn!(
+            "an update of {source} with the key {key} is answered with {rcode}: {line}"
+        ),
+        None => tracing::debug!("an update of {source} is answered with {rcode}: {line}"),
+    }
 }
