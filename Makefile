@@ -80,7 +80,7 @@ test: tools fmt-check clippy tidy unit clients examples story ## format, clippy,
 ci: test ci-rest ## make test, then ci-rest: all that CI runs; cold under an hour, best as root
 
 .PHONY: ci-rest
-ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings python console-check debian-check bench-check ## what make ci adds to make test
+ci-rest: deny advisories scripts-check simd fuzz-check versus-check bench-tests faults-check fresh-clone bindings python console-check debian-check arm64-check bench-check ## what make ci adds to make test
 	$(call step,make ci: all steps passed)
 
 .PHONY: test-slow
@@ -248,6 +248,12 @@ debian-check: build venv ## the Debian package of the debug program: lintian, in
 	@scripts/install-tools.sh debian
 	@scripts/packages.sh deb dev
 	$(VENV)/bin/python -m pytest -q tests/packages -k 'debian or make_install or documents'
+
+.PHONY: arm64-check
+arm64-check: ## unit tests of the code that differs by processor, for aarch64 under QEMU
+	$(call step,aarch64: unit tests under QEMU)
+	@scripts/install-tools.sh arm64
+	@scripts/arm64.sh
 
 .PHONY: console-check
 console-check: build venv ## the console in Chromium (tests/console), with times printed; skipped where chromium is absent

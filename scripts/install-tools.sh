@@ -7,6 +7,7 @@
 #   scripts/install-tools.sh venv    Python packages of tests/clients/requirements.txt into .venv
 #   scripts/install-tools.sh packages   what make packages needs, a cross compiler among it
 #   scripts/install-tools.sh debian     what the Debian package alone and its tests need
+#   scripts/install-tools.sh arm64      a cross compiler and an emulator for aarch64
 #   scripts/install-tools.sh console    Chromium, and what drives it into .venv
 #   scripts/install-tools.sh deny    cargo-deny by cargo install; any version that is there will do
 #
@@ -67,6 +68,9 @@ package_of() {
     *:readelf) echo binutils ;;
     *:aarch64-linux-gnu-gcc) echo 'gcc-aarch64-linux-gnu libc6-dev-arm64-cross' ;;
     *:qemu-aarch64) echo qemu-user ;;
+    *:systemd-sysusers) echo systemd ;;
+    *:pgrep) echo procps ;;
+    *:setpriv) echo util-linux ;;
     apt-get:cc) echo 'gcc libc6-dev' ;;
     apk:cc) echo build-base ;;
     dnf:cc) echo gcc ;;
@@ -309,9 +313,15 @@ packages)
     fi
     install_cargo_deb
     ;;
+arm64)
+    need_cargo
+    if [ "$(uname -m)" = x86_64 ]; then
+        provide cc aarch64-linux-gnu-gcc qemu-aarch64
+    fi
+    ;;
 debian)
     need_cargo
-    provide cc readelf dpkg-shlibdeps lintian unshare curl redis-cli
+    provide cc readelf dpkg-shlibdeps lintian unshare curl redis-cli systemd-sysusers pgrep setpriv
     install_cargo_deb
     ;;
 console)
@@ -323,7 +333,7 @@ deny)
     install_deny
     ;;
 *)
-    echo 'usage: scripts/install-tools.sh run | test | bench | venv | packages | debian | console | deny' >&2
+    echo 'usage: scripts/install-tools.sh run | test | bench | venv | packages | debian | arm64 | console | deny' >&2
     exit 2
     ;;
 esac

@@ -12,6 +12,7 @@ use whered_simd::Path;
 
 /// Every path of this processor.
 fn paths() -> Vec<Path> {
+    #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "it has one path"))]
     let mut paths = vec![Path::Scalar];
     #[cfg(target_arch = "x86_64")]
     {

@@ -180,11 +180,12 @@ fn ask(zones: &Zones, queries: &[Vec<u8>]) -> (f64, usize) {
     let context = Context::new(Transport::Udp, IpAddr::V4(Ipv4Addr::LOCALHOST));
     let mut choose = |_, _: &_| Choice::of(Some(1), 0);
     let mut reply = Vec::new();
-    let begin = thread_cpu_nanoseconds();
+    let time = || thread_cpu_nanoseconds().expect("the system tells a thread's time");
+    let begin = time();
     for query in queries {
         answer(zones, query, &context, &mut choose, &mut reply);
     }
-    let spent = thread_cpu_nanoseconds() - begin;
+    let spent = time() - begin;
     (spent as f64 / queries.len() as f64, reply.len())
 }
 

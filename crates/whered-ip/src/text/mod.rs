@@ -27,7 +27,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
 pub(crate) use dotted::DottedBlock;
-pub(crate) use groups::{GroupsBlock, Marks};
+pub(crate) use groups::GroupsBlock;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use groups::Marks;
 pub use written::{ListChoice, is_public, read, read_list};
 
 #[cfg(target_arch = "x86_64")]
