@@ -116,7 +116,8 @@ fn zone() -> io::Result<()> {
     }
     save("zone", "marked", &[b"\xef\xbb\xbf@ 5 IN SOA . . (1\n2 3 4 5)\n\tNS a\n@ NS A\n"])?;
     save("zone", "no-ns", &[b"@ 5 SOA a b 1 2 3 4 5\n"])?;
-    let key = b"example.com. 60 IN DNSKEY 257 3 15 l02Woi0iS8Aa25FQkUd9RMzZHJpBoRQwAQEX1SxZJA4=\n\0\
+    let key =
+        b"example.com. 60 IN DNSKEY 257 3 15 l02Woi0iS8Aa25FQkUd9RMzZHJpBoRQwAQEX1SxZJA4=\n\0\
         Private-key-format: v1.2\nAlgorithm: 15 (ED25519)\n\
         PrivateKey: ODIyNjAzODQ2MjgwODAxMjI2NDUxOTAyMDQxNDIyNjI=\n";
     save("zone_keys", "of-rfc-8080", &[key])?;

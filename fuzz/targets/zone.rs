@@ -9,7 +9,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use libfuzzer_sys::fuzz_target;
 use whered_dns::message::{Message, Query};
 use whered_dns::{
-    Answer, Choice, Context, Dnssec, Name, Outcome, Pool, RecordType, Transport, Zone, Zones, answer,
+    Answer, Choice, Context, Dnssec, Name, Outcome, Pool, RecordType, Transport, Zone, Zones,
+    answer,
 };
 
 const INCLUDED: &[u8] = b"inc IN A 192.0.2.9\n";
