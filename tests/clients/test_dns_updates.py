@@ -70,6 +70,7 @@ ZONE = """$TTL 1h
 @    NS  ns
 ns   A   192.0.2.1
 any  A   192.0.2.2
+_acme-challenge.old  CNAME  elsewhere.example.net.
 """
 
 
@@ -181,6 +182,19 @@ def test_a_key_for_challenges_sets_tokens_alone(server):
     message.add("_acme-challenge.child", 60, "TXT", TOKEN)
     assert send(server, message) == dns.rcode.REFUSED
     assert answers(server, "_acme-challenge.child.example.com", "TXT") == []
+
+
+def test_records_at_a_challenge_name_go_by_a_key_for_the_zone_alone(server):
+    old = "_acme-challenge.old.example.com"
+    message = update("certbot", CERTBOT, dns.tsig.HMAC_SHA256)
+    message.delete("_acme-challenge.old")
+    assert send(server, message) == dns.rcode.NOERROR
+    assert answers(server, old, "CNAME") == ["elsewhere.example.net."]
+    message = update("owner", OWNER, dns.tsig.HMAC_SHA256)
+    message.delete("_acme-challenge.old")
+    assert send(server, message) == dns.rcode.NOERROR
+    assert answers(server, old, "CNAME") == []
+    assert serial(server) == 2
 
 
 def test_what_the_rules_of_rfc_2136_ignore_keeps_nothing_else_away(server):

@@ -278,7 +278,7 @@ impl<'a> Reader<'a> {
         let length = usize::from(self.u16()?);
         let end = self.at + length;
         let (front, names) = match record_type.0 {
-            // What an UPDATE removes has no data.
+            // Records that an UPDATE removes have no data.
             _ if length == 0 => (0, 0),
             2..=5 | 7..=9 | 12 => (0, 1),
             6 | 14 => (0, 2),

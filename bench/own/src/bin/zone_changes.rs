@@ -1,4 +1,4 @@
-//! What changing and signing zones costs, without the network.
+//! The cost of changing and signing zones, without the network.
 //!
 //! For: transfers, updates and signing of large zones. Not for: answers of unsigned zones (`dns`).
 //! Usage: `zone_changes [ROUNDS]`, five if not said.

@@ -28,7 +28,7 @@ const LINE_COUNT_MAX: usize = 1000;
 /// The TTL of a parent zone's DS that is taken where the operator names none: a day.
 pub const DS_TTL_SECONDS: u64 = 86_400;
 
-/// What tells a key among those of a zone.
+/// The identity of a key in its zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyId {
     /// The algorithm's number.
@@ -51,7 +51,7 @@ impl fmt::Display for KeyId {
     }
 }
 
-/// What a key does in its zone.
+/// The role of a key in its zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KeyUse {
     /// It signs DNSKEY, CDS and CDNSKEY.
@@ -107,7 +107,7 @@ pub struct Rollover {
     pub times: Option<StepTimes>,
 }
 
-/// What is known of a zone's keys beside themselves.
+/// The states of a zone's keys: the rollover that is going on, and keys that are retired.
 ///
 /// ```
 /// use whered_dns::{KeyId, KeyStates, RolloverStep};
@@ -193,8 +193,8 @@ impl KeyStates {
         }
     }
 
-    /// What a key does; none for one that is retired. `has_data_key` says whether the zone has keys
-    /// for data alone, without the bit of an entry point.
+    /// The role of a key; none for one that is retired. `has_data_key` says whether the zone has
+    /// keys for data alone, without the bit of an entry point.
     #[must_use]
     pub fn key_use(&self, key: KeyId, is_entry_point: bool, has_data_key: bool) -> Option<KeyUse> {
         if self.retired.contains(&key) {
@@ -305,7 +305,8 @@ mod tests {
     const OLD: KeyId = KeyId { algorithm: 13, tag: 1 };
     const NEW: KeyId = KeyId { algorithm: 13, tag: 65_535 };
 
-    /// What the zone and its parent give at a moment: keys with their signers, signers of data, DS.
+    /// The records of the zone and its parent at a moment: keys with their signers, signers of
+    /// data, DS.
     #[derive(Clone)]
     struct Moment {
         keys: Vec<KeyId>,

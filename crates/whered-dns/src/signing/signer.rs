@@ -3,11 +3,10 @@
 //! Not for: which rrsets are signed (`zone/sign.rs`, `zones/signed_pools.rs`).
 //!
 //! A signature is valid from an hour before it was made, for 11 to 14 days: the ends are spread by
-//! what is signed, so that a zone is signed again piece by piece. One that is made is used again
-//! for equal records as long as it is fresh, through reloads too: what was signed is told by a
-//! digest of the key and the signed bytes without their times.
-//! Concurrency: shared by threads; the cache has a lock, which answers compiled before do not take.
-//! Cost: one signature of each key an rrset.
+//! a hash of the rrset, so that a zone is signed again piece by piece. A signature is used again
+//! for equal records while it is fresh, through reloads too. A digest of the key and of the signed
+//! bytes without their times identifies it. Concurrency: shared by threads; the cache has a lock,
+//! which answers compiled before do not take. Cost: one signature of each key an rrset.
 #![deny(clippy::indexing_slicing)]
 
 use std::collections::{BTreeSet, HashMap};

@@ -1,8 +1,7 @@
 //! The last changes of a zone, which IXFR is answered from.
 //!
-//! Invariants: changes follow each other without a gap, the last leads to the zone of
-//! now. More than
-//! [`COUNT_MAX`] of them, or than [`RECORDS_MAX`] records, drop the oldest.
+//! Invariants: changes follow each other without a gap, and the last leads to the zone that is
+//! served. More than [`COUNT_MAX`] of them, or than [`RECORDS_MAX`] records, drop the oldest.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

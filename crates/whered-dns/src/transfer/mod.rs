@@ -21,6 +21,7 @@ pub use queries::{
     Operation, ServerRequest, SoaAnswer, SoaTimes, is_notify_answer, notify, query,
     read_soa_answer, reply_to,
 };
+pub(crate) use receive::serial_of;
 pub use receive::{Progress, Receiver, Request, Transfer, TransferError, is_newer};
 pub use schedule::Schedule;
 pub use send::{RecordTooLarge, Sender};

@@ -20,7 +20,7 @@ pub use overlay::{OverlayError, ZoneOverlay};
 use crate::code::{Rcode, RecordType};
 use crate::message::{Message, Record};
 use crate::name::{Name, wire_name_length};
-use crate::transfer::is_newer;
+use crate::transfer::{is_newer, serial_of};
 use crate::zone::rdata;
 use crate::zone::{Difference, TTL_SECONDS_MAX, Zone, ZoneRecord};
 
@@ -192,7 +192,7 @@ impl Update {
             records.sort_by_key(|record| record.record_type != RecordType::SOA);
         }
         let soa = difference.added.first().filter(|soa| soa.record_type == RecordType::SOA);
-        difference.to_serial = soa.map_or(zone.serial(), |soa| serial_of(&soa.data));
+        difference.to_serial = soa.map_or(zone.serial(), serial_of);
         Ok(Some(difference))
     }
 }
@@ -244,7 +244,7 @@ fn missing<'r>(
 fn raise_serial(apex: &mut [ZoneRecord], serial: u32) {
     let soa = apex.iter_mut().find(|record| record.record_type == RecordType::SOA);
     if let Some(soa) = soa
-        && !is_newer(serial_of(&soa.data), serial)
+        && !is_newer(serial_of(soa), serial)
     {
         set_serial(soa, serial.wrapping_add(1).max(1));
     }
@@ -259,11 +259,6 @@ fn set_serial(soa: &mut ZoneRecord, serial: u32) {
 
 /// The bytes of a SOA's numbers, the serial first.
 const SOA_TAIL_SIZE: usize = 20;
-
-fn serial_of(soa: &[u8]) -> u32 {
-    let tail = soa.last_chunk::<SOA_TAIL_SIZE>();
-    tail.and_then(|tail| tail.first_chunk()).map_or(0, |serial| u32::from_be_bytes(*serial))
-}
 
 impl Prerequisite {
     /// RFC 2136, 3.2.5.
@@ -374,8 +369,7 @@ fn add(record: &ZoneRecord, records: &mut Vec<ZoneRecord>, is_apex: bool) {
         RecordType::CNAME => records.retain(|there| there.record_type != of),
         RecordType::SOA => {
             let there = records.iter().find(|there| there.record_type == RecordType::SOA);
-            let is_rise = there
-                .is_some_and(|there| is_newer(serial_of(&record.data), serial_of(&there.data)));
+            let is_rise = there.is_some_and(|there| is_newer(serial_of(record), serial_of(there)));
             if !is_apex || !is_rise {
                 return;
             }

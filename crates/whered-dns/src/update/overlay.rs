@@ -14,10 +14,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{missing, serial_of, set_serial};
+use super::{missing, set_serial};
 use crate::code::RecordType;
 use crate::name::{Name, wire_name_length};
-use crate::transfer::is_newer;
+use crate::transfer::{is_newer, serial_of};
 use crate::zone::{Difference, Zone, ZoneRecord};
 
 /// The changes that lie over a zone's file.
@@ -223,7 +223,7 @@ fn after(mut records: Vec<ZoneRecord>, owner: &Name, difference: &Difference) ->
 
 /// A SOA with the serial 0, so that serials alone make no difference.
 fn bare_soa(mut record: ZoneRecord) -> ZoneRecord {
-    if record.record_type == RecordType::SOA && serial_of(&record.data) != 0 {
+    if record.record_type == RecordType::SOA && serial_of(&record) != 0 {
         set_serial(&mut record, 0);
     }
     record

@@ -12,7 +12,8 @@
 //! ```
 //!
 //! At the same time: one thread, `whered-transfer`, with a task for each zone; two more for what
-//! takes long: building zones and writing copies. A query never waits for any of them.
+//! takes long: building zones and writing copies. A query never waits for any of them;
+//! the thread that received an UPDATE waits for it, two seconds at the most.
 
 mod answer;
 mod client;

@@ -129,13 +129,17 @@ impl Transfers {
     fn update(&self, source: IpAddr, key: &Name, message: &[u8]) -> Result<(), (Rcode, String)> {
         let update = Update::read(message).map_err(|rcode| (rcode, "its form".to_owned()))?;
         let configured = self.configured();
-        let origin = update.zone();
-        if self.engine.generation().zones().zone(origin).is_none() {
+        let (generation, origin) = (self.engine.generation(), update.zone());
+        let Some(zone) = generation.zones().zone(origin) else {
             return Err((Rcode::NOTAUTH, format!("{origin} is not served here")));
-        }
+        };
         let policies = configured.zones.get(origin).map_or(&[][..], |zone| &zone.updates);
         let own = policies.iter().filter(|policy| policy.key == *key);
-        let tokens = token_steps(&update);
+        // Where the zone has records, only a key for tokens alone means tokens.
+        let has_records = |step: &TokenStep<'_>| !zone.records_at(step.owner).is_empty();
+        let is_for_tokens = own.clone().all(|policy| policy.acme);
+        let tokens =
+            token_steps(&update).filter(|steps| is_for_tokens || !steps.iter().any(has_records));
         let is_allowed =
             |step: &UpdateStep| own.clone().any(|policy| policy.allows(step, tokens.is_some()));
         if let Some(step) = update.steps().iter().find(|step| !is_allowed(step)) {
