@@ -9,8 +9,8 @@ use std::fs;
 use std::time::Duration;
 
 use transfer_peers::{
-    Kind, ORIGIN, Ours, Peer, RandomZone, ask, folder, free_address, key, lines, origin, read_zone,
-    take, until,
+    Kind, ORIGIN, Ours, Peer, RandomZone, ask, bind_both, folder, free_address, key, lines, origin,
+    read_zone, take, until,
 };
 use whered_dns::transfer::Transfer;
 
@@ -219,9 +219,8 @@ fn the_zone_of_another_name_is_not_ours_to_give() {
 /// A primary that answers each question for the SOA with the serial 9, and transfers with what is
 /// given: messages, and whether the connection stays open then.
 fn hostile(messages: Vec<Vec<u8>>) -> std::net::SocketAddr {
-    let address = free_address();
-    let socket = std::net::UdpSocket::bind(address).unwrap();
-    let listener = std::net::TcpListener::bind(address).unwrap();
+    let (socket, listener) = bind_both();
+    let address = socket.local_addr().unwrap();
     std::thread::spawn(move || {
         let mut room = [0; 4096];
         while let Ok((size, from)) = socket.recv_from(&mut room) {

@@ -74,12 +74,22 @@ fn serve_stream(answerer: &Answerer, mut stream: TcpStream) -> std::io::Result<(
     }
 }
 
+/// A port of loopback for both transports. The system gives a free port for datagrams alone:
+/// another test may have a stream there.
+fn bind_both() -> (UdpSocket, TcpListener) {
+    loop {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        if let Ok(listener) = TcpListener::bind(socket.local_addr().unwrap()) {
+            return (socket, listener);
+        }
+    }
+}
+
 /// Serves at a port of loopback, in datagrams and streams, until the test's process ends: `delv`
 /// asks by a stream where a DNAME answers.
 pub fn serve(answerer: Arc<Answerer>) -> u16 {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (socket, listener) = bind_both();
     let address = socket.local_addr().unwrap();
-    let listener = TcpListener::bind(address).unwrap();
     let of_streams = Arc::clone(&answerer);
     std::thread::spawn(move || {
         for stream in listener.incoming() {

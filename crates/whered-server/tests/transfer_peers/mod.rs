@@ -40,15 +40,20 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// An address that nobody has at this moment, for either transport.
-pub(crate) fn free_address() -> SocketAddr {
+/// A port of loopback for both transports. The system gives a free port for datagrams alone:
+/// another test may have a stream there.
+pub(crate) fn bind_both() -> (UdpSocket, TcpListener) {
     loop {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let address = socket.local_addr().unwrap();
-        if TcpListener::bind(address).is_ok() {
-            return address;
+        if let Ok(listener) = TcpListener::bind(socket.local_addr().unwrap()) {
+            return (socket, listener);
         }
     }
+}
+
+/// An address that nobody has at this moment, for either transport.
+pub(crate) fn free_address() -> SocketAddr {
+    bind_both().0.local_addr().unwrap()
 }
 
 /// Waits until something holds.
