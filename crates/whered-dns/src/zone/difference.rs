@@ -3,10 +3,12 @@
 //! Not for: messages that carry changes (`transfer`), which changes a client may ask for
 //! (`update`).
 //!
-//! Concurrency: reads immutable zones and makes a new one. Cost of [`Zone::patched`]: that of a
-//! copy (`build/patch.rs`); of a whole build for signed zones, changes of DNAME, and many changes.
+//! Concurrency: reads immutable zones and makes a new one. Cost of [`Zone::difference`]: a walk
+//! over both zones, and a search for each owner that is elsewhere in the other. Cost of
+//! [`Zone::patched`]: that of a copy (`build/patch.rs`); of a whole build for signed zones, changes
+//! of DNAME, and many changes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::error::{Place, ZoneError};
 use super::layout::Node;
@@ -52,9 +54,44 @@ impl Zone {
             removed: self.soa().into_iter().collect(),
             added: newer.soa().into_iter().collect(),
         };
-        difference.removed.extend(self.missing_in(newer));
-        difference.added.extend(newer.missing_in(self));
+        self.compare_owners(newer, &mut difference);
+        let mut old = by_owner(self.hashed_records());
+        for (owner, new) in by_owner(newer.hashed_records()) {
+            difference.compare(&old.remove(&owner).unwrap_or_default(), &new);
+        }
+        old.values().for_each(|old| difference.compare(old, &[]));
         difference
+    }
+
+    /// Compares all owners. Both zones mostly have them in the same order, so that the next owner
+    /// of one is the next of the other and nothing has to be searched.
+    fn compare_owners(&self, newer: &Zone, difference: &mut Difference) {
+        let mut others = LookAhead::new(newer.parts.arena.nodes());
+        let mut compare = |old: Option<&Node<'_>>, new: Option<&Node<'_>>| {
+            if old.zip(new).is_some_and(|(old, new)| old.rrsets_are_those_of(new)) {
+                return;
+            }
+            let old = old.map(|node| self.records_of(node)).unwrap_or_default();
+            let new = new.map(|node| newer.records_of(node)).unwrap_or_default();
+            difference.compare(&old, &new);
+        };
+        // Owners that were compared before their turn, and those that were passed over.
+        let (mut compared, mut passed) = (HashSet::new(), Vec::new());
+        for node in self.parts.arena.nodes() {
+            let owner = node.owner();
+            if let Some(other) = others.take_near(owner, &mut passed) {
+                compare(Some(&node), Some(&other));
+            } else {
+                let other = newer.find_relative(owner);
+                compare(Some(&node), other.as_ref());
+                compared.extend(other.map(|other| other.owner()));
+            }
+        }
+        for other in passed.into_iter().chain(others) {
+            if !compared.contains(other.owner()) {
+                compare(None, Some(&other));
+            }
+        }
     }
 
     /// The SOA.
@@ -63,33 +100,6 @@ impl Zone {
         let apex = self.apex();
         let rrset = apex.rrset(RecordType::SOA)?;
         self.records_of_rrset(&apex, rrset).next()
-    }
-
-    /// The records that the other zone has not, but for the SOA.
-    fn missing_in(&self, other: &Zone) -> Vec<ZoneRecord> {
-        let mut missing = Vec::new();
-        let mut compare = |own: Vec<ZoneRecord>, others: &[ZoneRecord]| {
-            let is_missing = |record: &ZoneRecord| {
-                let is_it = |there: &ZoneRecord| {
-                    there.says_the_same(record) && there.ttl_seconds == record.ttl_seconds
-                };
-                record.record_type != RecordType::SOA && !others.iter().any(is_it)
-            };
-            missing.extend(own.into_iter().filter(is_missing));
-        };
-        for node in self.parts.arena.nodes() {
-            let there = other.find_relative(node.owner());
-            if there.is_some_and(|there| there.rrsets_are_those_of(&node)) {
-                continue;
-            }
-            let others = there.map(|there| other.records_of(&there)).unwrap_or_default();
-            compare(self.records_of(&node), &others);
-        }
-        let others: HashMap<Name, Vec<ZoneRecord>> = by_owner(other.hashed_records());
-        for (owner, own) in by_owner(self.hashed_records()) {
-            compare(own, others.get(&owner).map_or(&[][..], Vec::as_slice));
-        }
-        missing
     }
 
     /// A zone with changes made one after another. `source` stands in the places of errors.
@@ -115,6 +125,57 @@ impl Zone {
         let zone = Zone::from_records(self.origin(), source, Dnssec::Serve, records)?;
         // What was left out here is not among the records.
         Ok(Zone { has_occluded: zone.has_occluded || self.has_occluded, ..zone })
+    }
+}
+
+impl Difference {
+    /// Adds what the records of one owner differ in, but for the SOA.
+    fn compare(&mut self, old: &[ZoneRecord], new: &[ZoneRecord]) {
+        let is_missing = |record: &ZoneRecord, others: &[ZoneRecord]| {
+            let is_it = |there: &ZoneRecord| {
+                there.says_the_same(record) && there.ttl_seconds == record.ttl_seconds
+            };
+            record.record_type != RecordType::SOA && !others.iter().any(is_it)
+        };
+        self.removed.extend(old.iter().filter(|record| is_missing(record, new)).cloned());
+        self.added.extend(new.iter().filter(|record| is_missing(record, old)).cloned());
+    }
+}
+
+/// How many owners are looked at for one that is not the next.
+const LOOK_AHEAD: usize = 16;
+
+/// Owners in their order, of which the next few can be looked at.
+struct LookAhead<'z, I> {
+    rest: I,
+    next: VecDeque<Node<'z>>,
+}
+
+impl<'z, I: Iterator<Item = Node<'z>>> LookAhead<'z, I> {
+    fn new(nodes: I) -> LookAhead<'z, I> {
+        LookAhead { rest: nodes, next: VecDeque::with_capacity(LOOK_AHEAD) }
+    }
+
+    /// The owner of this name, if it is one of the next; those before it are put into `passed`.
+    fn take_near(&mut self, owner: &[u8], passed: &mut Vec<Node<'z>>) -> Option<Node<'z>> {
+        for index in 0..LOOK_AHEAD {
+            if index == self.next.len() {
+                self.next.push_back(self.rest.next()?);
+            }
+            if self.next[index].owner() == owner {
+                passed.extend(self.next.drain(..index));
+                return self.next.pop_front();
+            }
+        }
+        None
+    }
+}
+
+impl<'z, I: Iterator<Item = Node<'z>>> Iterator for LookAhead<'z, I> {
+    type Item = Node<'z>;
+
+    fn next(&mut self) -> Option<Node<'z>> {
+        self.next.pop_front().or_else(|| self.rest.next())
     }
 }
 
