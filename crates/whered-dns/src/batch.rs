@@ -73,6 +73,27 @@ impl Workspace {
         self.limiter = Some(RateLimiter::new(limit));
         self
     }
+
+    /// Whether the answer of a message that the batch has left out is sent: such messages about one
+    /// name are alike. Truncated answers, which make a client ask by TCP, are not made of them.
+    pub fn allows_deferred(
+        &mut self,
+        query: &Query<'_>,
+        outcome: &Outcome,
+        now_millis: u64,
+    ) -> bool {
+        let Some(limiter) = &mut self.limiter else { return true };
+        let Some(name) = self.names.first_mut() else { return true };
+        let question = query.bytes.get(12..).unwrap_or_default();
+        let is_name = name.read(question).is_some();
+        let alike = if is_name {
+            name.hash();
+            name.hash_of(name.label_count())
+        } else {
+            0
+        };
+        limiter.judge(query.source, alike, outcome, now_millis) != Verdict::Drop
+    }
 }
 
 impl Default for Workspace {

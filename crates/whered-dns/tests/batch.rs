@@ -218,6 +218,25 @@ fn a_small_room_truncates() {
 }
 
 #[test]
+fn messages_between_servers_are_limited_by_name_and_network() {
+    let limit = RateLimit { answers_per_second: 5, slip: 0, ..RateLimit::default() };
+    let mut workspace = Workspace::new().with_rate_limit(limit);
+    let (rcode, question_type) = (whered_dns::Rcode::NOERROR, None);
+    let outcome =
+        Outcome::Answered { rcode, question_type, pool: None, zone: None, has_cookie: false };
+    let mut passed = |name: &str, source: &str, now_millis: u64| {
+        let bytes = query(name, RecordType::SOA).build();
+        let query = Query { bytes: &bytes, source: source.parse().unwrap() };
+        (0..30).filter(|_| workspace.allows_deferred(&query, &outcome, now_millis)).count()
+    };
+    assert_eq!(passed("example.com", "192.0.2.1", 0), 10, "a burst");
+    assert_eq!(passed("EXAMPLE.com", "192.0.2.9", 0), 0, "the same network and name");
+    assert_eq!(passed("example.net", "192.0.2.1", 0), 10, "another name");
+    assert_eq!(passed("example.com", "198.51.100.1", 0), 10, "another network");
+    assert_eq!(passed("example.com", "192.0.2.1", 1000), 5, "a second later");
+}
+
+#[test]
 fn a_flood_from_one_network_is_cut_down_and_cookies_pass() {
     let zones = zones();
     let secrets = CookieSecrets::new([3; 16]);
