@@ -1,5 +1,6 @@
 //! Any messages as a transfer, signed or not, and as queries of another server: a zone, changes or
-//! an error of one line, never a panic, and never more records than the limit.
+//! an error of one line, never a panic, and never more records than the limit. A zone is also read
+//! as a catalog.
 //!
 //! For: a stream of messages behind two-byte lengths, as TCP has them. Not for: transfers that are
 //! right; the tests have those.
@@ -10,7 +11,7 @@ use whered_dns::transfer::{
     AnswerVerifier, Progress, Receiver, Request, ServerRequest, Transfer, TsigAlgorithm, TsigKey,
     is_notify_answer, read_soa_answer, reply_to, verify_query,
 };
-use whered_dns::{Dnssec, Name, Rcode, Zone};
+use whered_dns::{Dnssec, Name, Rcode, Zone, catalog};
 
 const SIZE_MAX_BYTES: usize = 1 << 20;
 const NOW_SECONDS: u64 = 1_800_000_000;
@@ -54,10 +55,14 @@ fn receive(origin: &Name, mut receiver: Receiver, bytes: &[u8]) {
             Ok(Progress::Complete(Transfer::Whole(records))) => {
                 assert!(records.len() * 64 <= SIZE_MAX_BYTES);
                 let zone = Zone::from_records(origin, "fuzz", Dnssec::Serve, records);
-                if let Err(error) = zone {
-                    assert!(!error.to_string().contains('\n'), "an error is one line");
-                }
-                return;
+                let line = match zone {
+                    Ok(zone) => match catalog::members(&zone, 100) {
+                        Ok(members) => return assert!(members.len() <= 100),
+                        Err(error) => error.to_string(),
+                    },
+                    Err(error) => error.to_string(),
+                };
+                return assert!(!line.contains('\n'), "an error is one line");
             }
             Ok(Progress::Complete(_)) => return,
             Err(error) => {

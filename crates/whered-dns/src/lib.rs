@@ -17,6 +17,7 @@
 
 mod answer;
 mod batch;
+pub mod catalog;
 mod challenges;
 mod code;
 mod cookie;

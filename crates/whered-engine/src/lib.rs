@@ -68,12 +68,12 @@ pub use durability::{
     SnapshotStatus, StartProgress,
 };
 pub use engine::{
-    BeforeData, DatabaseReader, Engine, EngineOptions, GenerationReader, ReloadReport, SetRules,
-    SigningTask, UpdateError, ZoneReport,
+    BeforeData, DatabaseReader, Engine, EngineOptions, GenerationListener, GenerationReader,
+    MemberZone, ReloadReport, SetRules, SigningTask, UpdateError, ZoneReport,
 };
 pub use error::{EngineError, ExplainError, Subject, WriteError};
 pub use generation::Generation;
-pub use generation::setup::{Setup, ZoneSource};
+pub use generation::setup::{CatalogMembership, Setup, ZoneSource};
 pub use generation::signing::SignSource;
 pub use journal::log::{Durability, Ticket, Written};
 pub use journal::watch::{CollectionChanges, FOLLOWED_MAX, MemberChange, Watch};

@@ -27,6 +27,7 @@ fn open(folder: &Path) -> Arc<Engine> {
         dnssec: whered_dns::Dnssec::Refuse,
         sign: None,
         is_secondary: false,
+        member: None,
         follows_file: true,
     };
     let setup = Setup { zones: vec![zone], ..Setup::default() };

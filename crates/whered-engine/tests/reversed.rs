@@ -34,6 +34,7 @@ fn zone(folder: &Folder, reversed: ReversedSource) -> ZoneSource {
         dnssec: whered_dns::Dnssec::Refuse,
         sign: None,
         is_secondary: false,
+        member: None,
         follows_file: true,
     }
 }

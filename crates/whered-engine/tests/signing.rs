@@ -52,8 +52,9 @@ fn setup(folder: &Path) -> Setup {
         path: folder.join("zone"),
         reversed: None,
         dnssec: whered_dns::Dnssec::Serve,
-        sign: Some(SignSource { keys: folder.join("keys") }),
+        sign: Some(SignSource { keys: folder.join("keys"), serial: None }),
         is_secondary: false,
+        member: None,
         follows_file: true,
     };
     let site = Site::new("one", None, vec!["198.51.100.1".parse().unwrap()]);
@@ -187,4 +188,45 @@ fn a_rollover_goes_on_as_it_is_served_and_keeps_its_states() {
     assert_eq!(keys, [new.dnskey().to_vec()]);
     let mode = fs::metadata(folder.keys().states_path()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn the_serial_of_a_zone_that_others_get_rises_whenever_it_is_signed() {
+    let folder = Folder::new("signing-serial");
+    folder.create();
+    let path = folder.0.join("data/zones/example.com.serial");
+    let start = || {
+        let mut setup = setup(&folder.0);
+        setup.zones[0].sign.as_mut().unwrap().serial = Some(path.clone());
+        let data_dir = Some(folder.0.join("data"));
+        Engine::open(EngineOptions { setup, data_dir, ..EngineOptions::default() })
+    };
+    let serial = |engine: &Engine| engine.generation().zones().zone(&name()).unwrap().serial();
+    let kept = || fs::read_to_string(&path).unwrap();
+    let (engine, _) = start().unwrap();
+    assert_eq!((serial(&engine), &*kept()), (2, "2\n"), "above that of the file");
+    engine.reload_zone("example.com").unwrap();
+    assert_eq!((serial(&engine), &*kept()), (3, "3\n"));
+    let mut setup = setup(&folder.0);
+    setup.zones[0].sign.as_mut().unwrap().serial = Some(path.clone());
+    engine.reload(setup).unwrap();
+    assert_eq!((serial(&engine), &*kept()), (4, "4\n"));
+    engine.close().unwrap();
+    drop(engine);
+    let (engine, _) = start().unwrap();
+    assert_eq!((serial(&engine), &*kept()), (5, "5\n"), "after a restart, too");
+    fs::write(folder.0.join("zone"), ZONE.replace("hm 1 ", "hm 90 ")).unwrap();
+    engine.reload_zone("example.com").unwrap();
+    assert_eq!((serial(&engine), &*kept()), (90, "90\n"), "a newer file has its own");
+    engine.close().unwrap();
+    drop(engine);
+    fs::write(&path, "many").unwrap();
+    let error = start().err().unwrap().to_string();
+    assert!(error.contains("found 'many'; allowed: the serial"), "{error}");
+    // A check writes nothing.
+    fs::write(&path, "7\n").unwrap();
+    let mut setup = self::setup(&folder.0);
+    setup.zones[0].sign.as_mut().unwrap().serial = Some(path.clone());
+    Engine::open(EngineOptions { setup, ..EngineOptions::default() }).unwrap();
+    assert_eq!(kept(), "7\n");
 }

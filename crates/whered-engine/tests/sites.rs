@@ -51,6 +51,7 @@ fn setup(folder: &Folder, rows: &[(&str, Option<(f64, f64)>)]) -> Setup {
             dnssec: whered_dns::Dnssec::Refuse,
             sign: None,
             is_secondary: false,
+            member: None,
             follows_file: true,
         }],
         pools: vec![PoolSource::new(

@@ -336,6 +336,7 @@ fn engine_of(world: &World, folder: &Folder, asks: &[Asks], set_rules: bool) -> 
             dnssec: whered_dns::Dnssec::Refuse,
             sign: None,
             is_secondary: false,
+            member: None,
             follows_file: true,
         }],
         rulesets: vec![RulesetSource::new("edge", folder.file("edge.rules", rules.as_bytes()))],
@@ -616,6 +617,7 @@ fn points_that_move_move_the_answers() {
             dnssec: whered_dns::Dnssec::Refuse,
             sign: None,
             is_secondary: false,
+            member: None,
             follows_file: true,
         }],
         pools: vec![setup_pool],
@@ -660,6 +662,7 @@ fn failover_keeps_the_first_group_of_which_enough_is_up() {
         dnssec: whered_dns::Dnssec::Refuse,
         sign: None,
         is_secondary: false,
+        member: None,
         follows_file: true,
     }];
     let setup = Setup { zones, pools: vec![pool], ..Setup::default() };
@@ -696,6 +699,7 @@ fn weights_decide_at_random_for_each_query_and_leave_the_scope() {
         dnssec: whered_dns::Dnssec::Refuse,
         sign: None,
         is_secondary: false,
+        member: None,
         follows_file: true,
     }];
     let setup = Setup { zones, pools: vec![pool], ..Setup::default() };

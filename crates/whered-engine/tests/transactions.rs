@@ -35,6 +35,7 @@ fn setup(folder: &Folder) -> Setup {
             reversed: None,
             sign: None,
             is_secondary: false,
+            member: None,
             follows_file: true,
             dnssec: whered_dns::Dnssec::Refuse,
         }],

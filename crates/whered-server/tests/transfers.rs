@@ -386,3 +386,122 @@ fn notify_of_others_is_refused_and_a_flood_leads_to_few_questions() {
     let count = metrics.split_once(line).unwrap().1.split_once('\n').unwrap().0;
     assert!(count.parse::<u128>().unwrap() <= most, "{count} of {most}");
 }
+
+/// Waits until the zone is served with signatures of ours, and verifies them.
+#[track_caller]
+fn serves_signed(secondary: &Ours, zone: &RandomZone) {
+    let is_made = |line: &String| {
+        let record_type = line.split(' ').nth(2).unwrap_or_default();
+        ["RRSIG", "NSEC", "DNSKEY", "CDS", "CDNSKEY"].contains(&record_type)
+    };
+    let expected = lines(&read_zone(&zone.text()));
+    until("the secondary serves the zone, signed", || {
+        let (made, given): (Vec<_>, Vec<_>) = secondary.served().into_iter().partition(is_made);
+        given == expected && !made.is_empty()
+    });
+    let generation = secondary.server().engine().generation();
+    let served = generation.zones().zone(&origin()).unwrap();
+    assert!(served.is_signed_here() && served.serial() == zone.serial);
+    let mut text = Vec::new();
+    served.write_master_file(&mut text).unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let mut include = |_: &str| Err("none".to_owned());
+    let faults = whered_dns::Zone::signature_faults(&origin(), &text, now.as_secs(), &mut include);
+    assert_eq!(faults.unwrap(), []);
+}
+
+#[test]
+fn a_secondary_signs_what_it_takes_and_refuses_what_is_signed_already() {
+    let mut zone = RandomZone::new(17);
+    let [from, to] = [free_address(), free_address()];
+    let at = folder("signing-primary");
+    fs::write(at.join("a.zone"), zone.text()).unwrap();
+    let primary = format!(
+        "[[zone]]\nname = \"{ORIGIN}\"\npath = \"a.zone\"\nreload = \"off\"\n\
+         allow_transfer = [\"key:transfer\"]\nnotify = [\"{to} key transfer\"]\n"
+    );
+    let primary = Ours::start(at, from, &primary);
+    let at = folder("signing-secondary");
+    let keys = whered_engine::KeyDirectory::new(at.join("data/keys/example.com"), origin());
+    keys.create(whered_dns::KeyAlgorithm::Ed25519, None).unwrap();
+    let secondary = format!(
+        "[[zone]]\nname = \"{ORIGIN}\"\nprimaries = [\"{from} key transfer\"]\nsign = true\n"
+    );
+    let mut secondary = Ours::start(at, to, &secondary);
+    serves_signed(&secondary, &zone);
+    for _ in 0..5 {
+        zone.change();
+        give(&primary, &zone);
+        serves_signed(&secondary, &zone);
+    }
+    let changes = "whered_zone_transfers_total{direction=\"in\",outcome=\"changes\"} 0\n";
+    assert!(!secondary.metrics().contains(changes), "changes are made of the unsigned zone");
+    secondary.server().reload(secondary.config()).unwrap();
+    serves_signed(&secondary, &zone);
+    secondary.server().engine().reload_zone(ORIGIN).unwrap();
+    serves_signed(&secondary, &zone);
+    until("the copy is written, unsigned", || {
+        let copy = fs::read_to_string(secondary.folder.join("data/zones/example.com.zone"));
+        copy.is_ok_and(|text| {
+            read_zone(&text).serial() == zone.serial
+                && lines(&read_zone(&text)) == lines(&read_zone(&zone.text()))
+        })
+    });
+    secondary.close();
+    secondary.open();
+    serves_signed(&secondary, &zone);
+    let signed = format!(
+        "{}@ DNSKEY 257 3 15 AAAA\n",
+        zone.text()
+            .replace(&format!(" {} 3600", zone.serial), &format!(" {} 3600", zone.serial + 1),)
+    );
+    fs::write(primary.folder.join("a.zone"), signed).unwrap();
+    primary.server().engine().reload_zone(ORIGIN).unwrap();
+    until("it is refused in a line", || {
+        secondary.failure().contains("found DNSKEY in a zone that is to be signed here")
+    });
+    assert!(!secondary.failure().contains('\n'));
+    serves_signed(&secondary, &zone);
+}
+
+#[test]
+fn bind_nsd_and_knot_follow_a_zone_that_is_signed_here_and_signed_again() {
+    for kind in Kind::ALL {
+        let at = folder(&format!("signed-to-{kind:?}"));
+        let [address, theirs] = [free_address(), free_address()];
+        let mut zone = RandomZone::new(19);
+        fs::write(at.join("a.zone"), zone.text()).unwrap();
+        let keys = whered_engine::KeyDirectory::new(at.join("data/keys/example.com"), origin());
+        keys.create(whered_dns::KeyAlgorithm::EcdsaP256Sha256, None).unwrap();
+        let ours = Ours::start(
+            at.clone(),
+            address,
+            &format!(
+                "[[zone]]\nname = \"{ORIGIN}\"\npath = \"a.zone\"\nreload = \"off\"\nsign = true\n\
+                 allow_transfer = [\"key:transfer\"]\nnotify = [\"{theirs} key transfer\"]\n"
+            ),
+        );
+        let Some(peer) = Peer::secondary(kind, &at, theirs, address) else { continue };
+        let expect = || {
+            let expected = ours.served();
+            assert!(expected.iter().any(|line| line.contains(" RRSIG ")));
+            let deadline = std::time::Instant::now() + transfer_peers::WAIT;
+            while take(theirs, None).as_ref() != Ok(&expected) {
+                assert!(std::time::Instant::now() < deadline, "{kind:?}\n{}", peer.log());
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        };
+        expect();
+        for round in 0..6 {
+            if round % 2 == 0 {
+                zone.change();
+                fs::write(ours.folder.join("a.zone"), zone.text()).unwrap();
+            }
+            ours.server().engine().reload_zone(ORIGIN).unwrap();
+            expect();
+        }
+        let metrics = ours.metrics();
+        let changes = "whered_zone_transfers_total{direction=\"out\",outcome=\"changes\"} 0\n";
+        assert!(!metrics.contains(changes), "{kind:?} asked for no changes");
+    }
+}

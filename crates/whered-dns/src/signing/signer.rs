@@ -19,6 +19,7 @@ use super::{KeyId, KeyStates, KeyUse, Rollover, SigningKey};
 use crate::code::RecordType;
 use crate::lower::LowerName;
 use crate::name::Name;
+use crate::transfer::is_newer;
 use crate::zone::Zone;
 use crate::zone::canonical::{CanonicalRrset, SIGNATURE_HEAD_SIZE};
 use crate::zone::layout::NewRrset;
@@ -47,6 +48,8 @@ pub struct SigningContext {
     /// Names at which pools answer, in wire form and lower case, and with what types.
     pools: HashMap<Box<[u8]>, BTreeSet<RecordType>>,
     previous: Option<Arc<Zone>>,
+    /// The serial is to rise, above this one if there was one.
+    raised_serial: Option<Option<u32>>,
 }
 
 impl fmt::Debug for SigningContext {
@@ -131,6 +134,7 @@ impl SigningContext {
             now_seconds,
             pools: HashMap::new(),
             previous: None,
+            raised_serial: None,
         })
     }
 
@@ -145,6 +149,22 @@ impl SigningContext {
     /// Takes signatures over again from the zone as it was before, where its records are the same.
     pub fn reuse(&mut self, previous: Arc<Zone>) {
         self.previous = Some(previous);
+    }
+
+    /// Gives the zone a serial that it has not had, for those who compare serials: its own if that
+    /// is newer than `last`, which it had when it was signed before; else the next.
+    pub fn raise_serial(&mut self, last: Option<u32>) {
+        self.raised_serial = Some(last);
+    }
+
+    /// The serial of a zone that has `own` before it is signed.
+    pub(crate) fn serial(&self, own: u32) -> u32 {
+        match self.raised_serial {
+            None => own,
+            Some(None) => own.wrapping_add(1),
+            Some(Some(last)) if is_newer(own, last) => own,
+            Some(Some(last)) => last.wrapping_add(1),
+        }
     }
 
     /// Names of pools and their types.

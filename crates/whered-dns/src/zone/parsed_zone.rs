@@ -326,6 +326,15 @@ impl ParsedZone {
         &self.data[record.data as usize..record.data as usize + usize::from(record.data_length)]
     }
 
+    /// Gives a SOA another serial.
+    pub(super) fn change_serial(&mut self, soa: &Record, change: impl Fn(u32) -> u32) {
+        let end = soa.data as usize + usize::from(soa.data_length);
+        let serial = end.checked_sub(20).and_then(|at| self.data.get_mut(at..)?.first_chunk_mut());
+        if let Some(serial) = serial {
+            *serial = change(u32::from_be_bytes(*serial)).to_be_bytes();
+        }
+    }
+
     /// Notes an oddity.
     pub(super) fn remark(
         &mut self,

@@ -11,7 +11,8 @@
 //!            ─ RRSIG: rrsets shared among threads ─► build.rs
 //! ```
 //!
-//! The TTL of NSEC is that of negative answers (RFC 9077). The serial number stays the file's.
+//! The TTL of NSEC is that of negative answers (RFC 9077). The serial number stays the file's,
+//! unless the context raises it.
 //! Concurrency: signatures are made by as many threads as there are processors. Cost: one
 //! signature an rrset and a name, but for those of the zone before that are fresh.
 
@@ -69,6 +70,7 @@ fn sign(
         // `build` has the words for that.
         return Ok(HashSet::new());
     };
+    parsed.change_serial(&soa, |own| signing.serial(own));
     let place = parsed.place_numbers(&soa);
     add_keys(parsed, signing, place);
     add_names_of_pools(parsed, signing);

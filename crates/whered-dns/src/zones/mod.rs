@@ -226,7 +226,17 @@ impl Zones {
     /// The zone with this origin.
     #[must_use]
     pub fn zone(&self, origin: &Name) -> Option<&Arc<Zone>> {
-        self.zones().find(|zone| zone.origin() == origin)
+        Some(&self.zones.get(self.index_of(origin)?)?.zone)
+    }
+
+    /// The index of the zone with this origin, in the order in which zones were added.
+    #[must_use]
+    pub fn index_of(&self, origin: &Name) -> Option<usize> {
+        let mut name = LowerName::of(origin);
+        name.hash();
+        let labels = name.label_count();
+        let index = self.probe_origin(name.hash_of(labels), name.suffix(labels))?;
+        Some(index as usize)
     }
 
     /// The name of a pool.

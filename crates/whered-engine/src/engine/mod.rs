@@ -64,7 +64,7 @@ pub use reload::ReloadReport;
 pub use rules::SetRules;
 pub use signing::SigningTask;
 pub use updates::UpdateError;
-pub use zones::ZoneReport;
+pub use zones::{MemberZone, ZoneReport};
 
 /// How to open an engine.
 #[derive(Default)]
@@ -95,6 +95,9 @@ pub struct EngineOptions {
 /// What is done before the data directory is opened.
 pub type BeforeData = Box<dyn FnOnce() -> Result<(), String>>;
 
+/// Called when another generation serves. It must only signal.
+pub type GenerationListener = Box<dyn Fn() + Send + Sync>;
+
 /// All data and its durability.
 pub struct Engine {
     current: Arc<Current>,
@@ -107,6 +110,8 @@ pub struct Engine {
     pub(crate) snapshots: Snapshots,
     /// Wakes the thread that maintains rulesets.
     rules_wake: Notify,
+    /// Told of each generation.
+    generation_listeners: Mutex<Vec<GenerationListener>>,
     pub(crate) live_challenges: LiveChallenges,
     catchments: Catchments,
     /// The files that each zone's own includes, as they were when it was last read.
@@ -241,7 +246,13 @@ impl Engine {
         let zone_includes = Mutex::new(files.zone_includes);
         let live_challenges = LiveChallenges::default();
         live_challenges.show(&changes.challenges);
-        let generation = files.generation.with_changes(&options.setup, &changes, files.rulesets)?;
+        let now_seconds = clock::now_millis() / 1000;
+        let StartFiles { generation, rulesets, .. } = files;
+        let generation =
+            generation.with_changes(&options.setup, &changes, rulesets, now_seconds)?;
+        if disk.is_some() {
+            generation.keep_serials(&options.setup)?;
+        }
         let feeds = open_feeds(&options.setup, &states, &log, disk.as_ref(), spool_options)?;
         let engine = Engine {
             current: Current::new(generation),
@@ -253,6 +264,7 @@ impl Engine {
             log,
             snapshots: Snapshots::new(options.snapshots, &report),
             rules_wake: Notify::default(),
+            generation_listeners: Mutex::default(),
             live_challenges,
             catchments: Catchments::default(),
             zone_includes,
@@ -279,6 +291,13 @@ impl Engine {
         }
         drop(old);
         self.catchments.forget_stale();
+        lock(&self.generation_listeners).iter().for_each(|listener| listener());
+    }
+
+    /// Calls `listener` whenever another generation serves, from the thread that has changed
+    /// something: it must only signal.
+    pub fn on_generation(&self, listener: GenerationListener) {
+        lock(&self.generation_listeners).push(listener);
     }
 
     /// The collections.

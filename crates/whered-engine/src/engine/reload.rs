@@ -7,13 +7,14 @@
 //! wait. What took its time without the lock is compared with the configuration of now before it
 //! serves.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Engine;
 use crate::databases::{NamedDatabase, ReloadFailure};
 use crate::error::EngineError;
 use crate::generation::Generation;
-use crate::generation::setup::{self, LoadedFiles, Setup};
+use crate::generation::setup::{self, CatalogMembership, LoadedFiles, Setup};
 use crate::rulesets::NamedRuleset;
 use crate::sync::lock;
 
@@ -42,12 +43,13 @@ impl Engine {
         let mut control = self.control();
         let current = self.generation();
         // A transfer may have come while files were read; and what has expired stays so.
-        let was_secondary = |name: &str| {
-            control.setup.zones.iter().any(|zone| zone.is_secondary && zone.name == name)
+        let was_secondary: HashSet<(&str, Option<&CatalogMembership>)> = {
+            let secondaries = control.setup.zones.iter().filter(|zone| zone.is_secondary);
+            secondaries.map(|zone| (&*zone.name, zone.member.as_ref())).collect()
         };
         for (source, zone) in setup.zones.iter().zip(&mut loaded.zones) {
             if source.is_secondary
-                && was_secondary(&source.name)
+                && was_secondary.contains(&(&*source.name, source.member.as_ref()))
                 && let Some((_, served)) = current.base_zone(zone.origin())
             {
                 *zone = Arc::clone(served);
@@ -67,6 +69,8 @@ impl Engine {
         for file in generation.rulesets().iter().filter_map(|named| named.file.as_ref()) {
             file.status.note_success();
         }
+        drop(was_secondary);
+        generation.keep_serials(&setup)?;
         control.setup = setup;
         self.serve(generation);
         *self.zone_includes() = zone_includes;

@@ -65,6 +65,10 @@ impl Engine {
             let name = source.name.clone();
             let origin = source.name.parse::<Name>().ok();
             let Some(zone) = origin.and_then(|origin| zones.get(&origin)) else { continue };
+            // Nothing of it is served, so that nothing of it can end or go on.
+            if zone.is_unavailable() {
+                continue;
+            }
             match self.look_after(&source, zone, now_seconds, &mut tasks) {
                 Ok(()) => {}
                 Err(error) => {

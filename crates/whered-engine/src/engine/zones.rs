@@ -5,7 +5,7 @@
 //!
 //! At the same time: as `reload`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
 
@@ -14,10 +14,19 @@ use whered_dns::{Name, Zone};
 use super::Engine;
 use crate::error::EngineError;
 use crate::generation::Generation;
-use crate::generation::setup::{ZoneSource, read_zone};
-use crate::generation::signing::{Signer, key_directory};
+use crate::generation::setup::{Setup, ZoneSource, read_zone, secondary_zone};
+use crate::generation::signing::{Signer, keep_serial, key_directory, served_secondary};
 use crate::sync::lock;
 use crate::zones::reversed::LiveZones;
+
+/// A zone that a catalog names.
+#[derive(Clone, Debug)]
+pub struct MemberZone {
+    /// Its name and the place of its copy.
+    pub source: ZoneSource,
+    /// It goes on with what is served of it now.
+    pub keeps_zone: bool,
+}
 
 /// A zone that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +53,9 @@ impl Engine {
     /// before, and [`Engine::zone_failures`] says so until a good file is taken.
     pub fn reload_zone(&self, name: &str) -> Result<ZoneReport, EngineError> {
         let (index, source) = self.zone_source(name)?;
+        if source.is_secondary && source.sign.is_some() {
+            return self.sign_secondary(&source);
+        }
         refuse_secondary(&source)?;
         let mut includes = Vec::new();
         let read = self.read_zone(&source, &mut includes);
@@ -56,6 +68,7 @@ impl Engine {
             if control.setup.zones.get(index) != Some(&source) {
                 return Ok(ZoneReport::new(&zone, current.number()));
             }
+            keep_serial(&source, &zone)?;
             let next = current.with_changed_zone(index, Arc::clone(&zone))?;
             let report = ZoneReport::new(&zone, next.number());
             self.serve(next);
@@ -72,16 +85,99 @@ impl Engine {
     /// Serves what other servers gave for a secondary zone, or that there is nothing to serve.
     ///
     /// # Errors
-    /// No such secondary zone; the zone does not go with the pools.
-    pub fn serve_zone(&self, name: &str, zone: &Arc<Zone>) -> Result<ZoneReport, EngineError> {
+    /// No such secondary zone (any more); the zone does not go with the pools.
+    pub fn serve_zone(
+        &self,
+        source: &ZoneSource,
+        zone: &Arc<Zone>,
+    ) -> Result<ZoneReport, EngineError> {
+        let served = match source.sign {
+            None => Arc::clone(zone),
+            // Signing takes its time without the lock.
+            Some(_) => {
+                let before = self.generation();
+                let now_seconds = self.now_millis() / 1000;
+                let signer = Signer::new(&self.control().setup, Some(&before), now_seconds);
+                served_secondary(source, zone, &signer)?
+            }
+        };
         let control = self.control();
-        let is_it = |source: &ZoneSource| source.is_secondary && source.name == name;
-        let index = control.setup.zones.iter().position(is_it);
-        let index = index.ok_or_else(|| EngineError::new(format!("no secondary zone '{name}'")))?;
-        let next = self.generation().with_changed_zone(index, Arc::clone(zone))?;
-        let report = ZoneReport::new(zone, next.number());
-        self.serve(next);
+        let current = self.generation();
+        let found = current.base_zone(zone.origin()).map(|(index, _)| index);
+        let is_it = |index: &usize| {
+            control.setup.zones.get(*index).is_some_and(|own| {
+                own.is_secondary && own.name == source.name && own.member == source.member
+            })
+        };
+        let index = found.filter(is_it).ok_or_else(|| {
+            let name = &source.name;
+            EngineError::new(format!("no secondary zone '{name}'"))
+        })?;
+        keep_serial(source, &served)?;
+        let report = ZoneReport::new(&served, current.number() + 1);
+        self.serve(current.with_secondary_zone(index, Arc::clone(zone), served)?);
         Ok(report)
+    }
+
+    /// Signs anew what other servers gave.
+    fn sign_secondary(&self, source: &ZoneSource) -> Result<ZoneReport, EngineError> {
+        let name = &source.name;
+        let generation = self.generation();
+        let zone = name.parse().ok().and_then(|origin| generation.zone_as_given(&origin));
+        let zone = zone.filter(|zone| !zone.is_unavailable());
+        let missing =
+            || EngineError::new(format!("zone '{name}': its primaries have not given it"));
+        self.serve_zone(source, zone.ok_or_else(missing)?)
+    }
+
+    /// Serves these members of catalogs in the place of those that are served so far. One that is
+    /// new begins with its copy, if there is one.
+    ///
+    /// # Errors
+    /// A name that is twice there or in the configuration; zones that do not go with the pools. The
+    /// members stay as they were.
+    pub fn serve_members(&self, members: Vec<MemberZone>) -> Result<(), EngineError> {
+        let signer = Signer::new(&Setup::default(), None, 0);
+        let begin = |member: &MemberZone| match member.keeps_zone {
+            true => Ok(None),
+            false => secondary_zone(&member.source, &signer, None).map(Some),
+        };
+        let new = members.iter().map(begin).collect::<Result<Vec<_>, _>>()?;
+        let mut control = self.control();
+        let current = self.generation();
+        let configured = control.setup.zones.iter().take_while(|zone| zone.member.is_none());
+        let configured = configured.count();
+        let mut seen = HashSet::new();
+        let mut zones = Vec::with_capacity(members.len());
+        for (member, new) in members.iter().zip(new) {
+            let name = &member.source.name;
+            let wrong =
+                |found: &str| Err(EngineError::new(format!("zone '{name}': found {found}")));
+            let Ok(origin) = name.parse::<Name>() else { return wrong("a name that is none") };
+            let known = current.base_zone(&origin);
+            if known.is_some_and(|(index, _)| index < configured) {
+                return wrong("a member of a catalog that the configuration has, too");
+            }
+            let kept = known.map(|(_, zone)| Arc::clone(zone));
+            zones.push(new.or(kept).unwrap_or_else(|| Arc::new(Zone::unavailable(&origin))));
+            if !seen.insert(origin) {
+                return wrong("a member of two catalogs");
+            }
+        }
+        let next = current.with_members(configured, &zones)?;
+        control.setup.zones.truncate(configured);
+        control.setup.zones.extend(members.into_iter().map(|member| member.source));
+        self.serve(next);
+        let names: HashSet<&str> = control.setup.zones.iter().map(|zone| &*zone.name).collect();
+        lock(&self.zone_failures).retain(|name, _| names.contains(&**name));
+        Ok(())
+    }
+
+    /// The zone of this origin as the configuration or a catalog names it.
+    pub fn zone_source_of(&self, origin: &Name) -> Option<ZoneSource> {
+        let control = self.control();
+        let index = self.generation().base_zone(origin)?.0;
+        control.setup.zones.get(index).cloned()
     }
 
     /// Reads a zone's file without serving it.

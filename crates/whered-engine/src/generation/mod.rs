@@ -24,6 +24,7 @@ use crate::databases::NamedDatabase;
 use crate::error::{EngineError, Subject};
 use crate::generation::changes::{Changes, Overlays};
 use crate::generation::setup::{LoadedFiles, Setup};
+use crate::generation::signing::{Signer, keep_serial, served_secondary};
 use crate::rulesets::{CompileContext, NamedRuleset, NumberedRuleset, ReadFile, RulesOptions};
 use crate::steering::pool::{Pool, Site};
 use crate::steering::{Live, PolicyContext, Steering};
@@ -75,6 +76,8 @@ impl Generation {
             zones,
             rulesets,
             known: old.map_or(&[], |old| &old.rulesets),
+            before: old.map(|old| Arc::clone(&old.zones)),
+            now_seconds: loaded.now_seconds,
             is_start: old.is_none(),
         };
         Generation::build_from(number, setup, changes, loaded)
@@ -90,6 +93,7 @@ impl Generation {
         setup: &Setup,
         changes: &Changes,
         rulesets: Vec<ReadFile>,
+        now_seconds: u64,
     ) -> Result<Generation, EngineError> {
         if changes.is_empty() {
             return Ok(self);
@@ -97,7 +101,9 @@ impl Generation {
         let (databases, zones) = (self.databases, self.zone_list);
         // What was compiled a moment ago is compiled again only where it asks for places.
         let known = &self.rulesets;
-        let loaded = BuiltFrom { databases, zones, rulesets, known, is_start: true };
+        let before = Some(self.zones);
+        let loaded =
+            BuiltFrom { databases, zones, rulesets, known, before, now_seconds, is_start: true };
         Generation::build_from(self.number, setup, changes, loaded)
     }
 
@@ -107,11 +113,21 @@ impl Generation {
         changes: &Changes,
         loaded: BuiltFrom<'_>,
     ) -> Result<Generation, EngineError> {
-        let BuiltFrom { databases, zones: zone_list, rulesets: files, known, is_start } = loaded;
+        let BuiltFrom {
+            databases,
+            zones: zone_list,
+            rulesets: files,
+            known,
+            before,
+            now_seconds,
+            is_start,
+        } = loaded;
         let place_database = place_database(setup, &databases)?;
         let pools: Vec<_> = setup.pools.iter().map(|p| Arc::new(changes.sites.apply(p))).collect();
         let reversed = reversed(setup, &databases)?;
-        let (overlays, served_zones, unfit) = overlaid(&zone_list, setup, changes, is_start)?;
+        let signer = Signer::after(setup, before.as_deref(), now_seconds);
+        let (overlays, served_zones, unfit) =
+            overlaid(&zone_list, setup, changes, &signer, is_start)?;
         let zones = Arc::new(build_zones(&served_zones, &reversed, &pools)?);
         let context =
             CompileContext { databases: &databases, default: place_database, options: setup.rules };
@@ -264,6 +280,24 @@ impl Generation {
         Ok(next)
     }
 
+    /// The next generation with what other servers gave of a zone, and what is served of it.
+    ///
+    /// # Errors
+    /// As [`Generation::build`].
+    pub(crate) fn with_secondary_zone(
+        &self,
+        index: usize,
+        zone: Arc<Zone>,
+        served: Arc<Zone>,
+    ) -> Result<Generation, EngineError> {
+        let mut next = self.next();
+        let of_zone = format!("zone '{}'", zone.origin());
+        next.unfit_overlays.retain(|line| !line.starts_with(&of_zone));
+        (next.zone_list[index], next.served_zones[index]) = (zone, served);
+        next.zones = Arc::new(build_zones(&next.served_zones, &next.reversed, &next.pools)?);
+        Ok(next)
+    }
+
     /// The next generation after an update of a zone, which is served so.
     ///
     /// # Errors
@@ -289,7 +323,48 @@ impl Generation {
 
     /// A zone as its file or its primaries have it, with its place in the configuration.
     pub(crate) fn base_zone(&self, origin: &Name) -> Option<(usize, &Arc<Zone>)> {
-        self.zone_list.iter().enumerate().find(|(_, zone)| zone.origin() == origin)
+        let index = self.zones.index_of(origin)?;
+        Some((index, self.zone_list.get(index)?))
+    }
+
+    /// The next generation with these zones of catalogs behind the `configured` zones of the
+    /// configuration, in the place of those that were there.
+    ///
+    /// # Errors
+    /// As [`Generation::build`].
+    pub(crate) fn with_members(
+        &self,
+        configured: usize,
+        members: &[Arc<Zone>],
+    ) -> Result<Generation, EngineError> {
+        let mut next = self.next();
+        for zones in [&mut next.zone_list, &mut next.served_zones] {
+            zones.truncate(configured);
+            zones.extend(members.iter().cloned());
+        }
+        let own = self.reversed.iter().take(configured).cloned();
+        next.reversed = own.chain(members.iter().map(|_| None)).collect();
+        // What comes from other servers is as they have it.
+        members.iter().for_each(|zone| drop(next.overlays.remove(zone.origin())));
+        next.zones = Arc::new(build_zones(&next.served_zones, &next.reversed, &next.pools)?);
+        Ok(next)
+    }
+
+    /// A zone as its file or its primaries have it: without what updates and signing have made of
+    /// it. A zone that is signed here and comes from a file is signed there, too.
+    pub fn zone_as_given(&self, origin: &Name) -> Option<&Arc<Zone>> {
+        self.base_zone(origin).map(|(_, zone)| zone)
+    }
+
+    /// Keeps the serials of zones that are signed here and that other servers get.
+    ///
+    /// # Errors
+    /// One cannot be written.
+    pub(crate) fn keep_serials(&self, setup: &Setup) -> Result<(), EngineError> {
+        setup.zones.iter().zip(&self.served_zones).try_for_each(|(source, zone)| {
+            keep_serial(source, zone)
+                .map_err(|error| error.about(Subject::Zone(source.name.clone())))
+        })
     }
 
     /// Of zones whose updates did not fit the file at the start, why; one line each.
@@ -453,6 +528,10 @@ struct BuiltFrom<'a> {
     rulesets: Vec<ReadFile>,
     /// Rulesets that are compiled already.
     known: &'a [Arc<NamedRuleset>],
+    /// The zones as they were served before.
+    before: Option<Arc<Zones>>,
+    /// The time at which zones are signed, in seconds since 1970.
+    now_seconds: u64,
     /// Whether there is no generation that could serve on.
     is_start: bool,
 }
@@ -511,11 +590,13 @@ fn rulesets(
 /// What updates have made of zones, the zones with it, and why some of it does not fit.
 type OverlaidZones = (Overlays, Vec<Arc<Zone>>, Vec<String>);
 
-/// Puts what updates have made of zones over them.
+/// Puts what updates have made of zones over them, and signs those of other servers that are signed
+/// here.
 fn overlaid(
     zones: &[Arc<Zone>],
     setup: &Setup,
     changes: &Changes,
+    signer: &Signer<'_>,
     is_start: bool,
 ) -> Result<OverlaidZones, EngineError> {
     let mut overlays = changes.overlays.clone();
@@ -526,18 +607,28 @@ fn overlaid(
         }
     }
     let mut unfit = Vec::new();
-    let served = zones.iter().map(|zone| match overlays.get(zone.origin()) {
-        None => Ok(Arc::clone(zone)),
-        Some(overlay) => match with_overlay(zone, overlay) {
+    let mut sources = setup.zones.iter();
+    let served = zones.iter().map(|zone| {
+        let signed = sources.next().filter(|source| source.is_secondary && source.sign.is_some());
+        let served = match (overlays.get(zone.origin()), signed) {
+            (_, Some(source)) => {
+                // Keys that are missing are a mistake of the configuration.
+                signer.context(source, zone.origin())?;
+                served_secondary(source, zone, signer)
+            }
+            (None, None) => Ok(Arc::clone(zone)),
+            (Some(overlay), None) => with_overlay(zone, overlay),
+        };
+        match served {
             // At a start there is nothing that could serve on.
             Err(error) if is_start => {
                 unfit.push(error.to_string());
                 Ok(Arc::new(Zone::unavailable(zone.origin())))
             }
             other => other,
-        },
+        }
     });
-    let served = served.collect::<Result<_, _>>()?;
+    let served = served.collect::<Result<_, EngineError>>()?;
     Ok((overlays, served, unfit))
 }
 

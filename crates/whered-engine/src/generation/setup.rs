@@ -37,6 +37,17 @@ pub struct ZoneSource {
     pub sign: Option<SignSource>,
     /// Whether the file is loaded anew when it changes, without being asked.
     pub follows_file: bool,
+    /// The catalog that it is a member of; none: the configuration names it.
+    pub member: Option<CatalogMembership>,
+}
+
+/// Of a zone that a catalog zone names (RFC 9432): which catalog, and by which id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CatalogMembership {
+    /// The catalog.
+    pub catalog: Name,
+    /// The label that stands for the zone there.
+    pub id: Box<[u8]>,
 }
 
 impl ZoneSource {
@@ -50,6 +61,7 @@ impl ZoneSource {
             dnssec: Dnssec::default(),
             sign: None,
             follows_file: true,
+            member: None,
         }
     }
 }
@@ -88,6 +100,8 @@ pub(crate) struct LoadedFiles {
     /// What the zones' files include, by zone.
     pub(crate) zone_includes: BTreeMap<String, Vec<PathBuf>>,
     pub(crate) rulesets: Vec<ReadFile>,
+    /// When they were read, in seconds since 1970.
+    pub(crate) now_seconds: u64,
 }
 
 impl LoadedFiles {
@@ -129,7 +143,7 @@ impl LoadedFiles {
             read_ruleset(source, status).map_err(about)
         };
         let rulesets = setup.rulesets.iter().map(read_ruleset).collect::<Result<_, _>>()?;
-        Ok(LoadedFiles { databases, zones, zone_includes, rulesets })
+        Ok(LoadedFiles { databases, zones, zone_includes, rulesets, now_seconds })
     }
 }
 
@@ -152,7 +166,7 @@ pub(crate) fn read_ruleset(
 
 /// The zone that a secondary begins with: the one that serves, else the copy of the last, else
 /// none that could be served. A damaged copy counts for nothing, since it will be replaced.
-fn secondary_zone(
+pub(crate) fn secondary_zone(
     source: &ZoneSource,
     signer: &Signer<'_>,
     current: Option<&Generation>,
@@ -167,7 +181,11 @@ fn secondary_zone(
     }
     let copy = match source.path.as_os_str().is_empty() {
         true => None,
-        false => read_zone(source, signer, &mut Vec::new()).ok(),
+        false => {
+            // The copy is what the primaries gave; it is signed anew.
+            let given = ZoneSource { sign: None, ..source.clone() };
+            read_zone(&given, signer, &mut Vec::new()).ok()
+        }
     };
     Ok(copy.unwrap_or_else(|| Arc::new(Zone::unavailable(&origin))))
 }

@@ -3,10 +3,13 @@
 //! Not for: files of keys (`zones/keys.rs`), signing (`whered-dns`), when (`engine/signing.rs`).
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use whered_dns::{Name, RecordType, SigningContext, Zone};
+use whered_dns::transfer::is_newer;
+use whered_dns::{Name, RecordType, SigningContext, Zone, Zones};
 
 use crate::error::EngineError;
 use crate::generation::Generation;
@@ -18,6 +21,9 @@ use crate::zones::keys::KeyDirectory;
 pub struct SignSource {
     /// The directory of its keys; empty when nobody has named one.
     pub keys: PathBuf,
+    /// Of a zone that other servers get, the file that keeps its serial, which rises whenever it is
+    /// signed; empty: nothing is kept.
+    pub serial: Option<PathBuf>,
 }
 
 /// What zones of a setup are signed with.
@@ -36,6 +42,11 @@ impl<'a> Signer<'a> {
         current: Option<&'a Generation>,
         now_seconds: u64,
     ) -> Signer<'a> {
+        Signer::after(setup, current.map(Generation::zones), now_seconds)
+    }
+
+    /// For the zones of a setup, which `before` has as they were.
+    pub(crate) fn after(setup: &Setup, before: Option<&'a Zones>, now_seconds: u64) -> Signer<'a> {
         let mut pool_owners: HashMap<Name, Vec<(Name, Vec<RecordType>)>> = HashMap::new();
         if setup.zones.iter().all(|zone| zone.sign.is_none()) {
             return Signer { pool_owners, before: HashMap::new(), now_seconds };
@@ -65,7 +76,7 @@ impl<'a> Signer<'a> {
                 }
             }
         }
-        let zones = current.into_iter().flat_map(|generation| generation.zones().zones());
+        let zones = before.into_iter().flat_map(Zones::zones);
         let signed = zones.filter(|zone| zone.is_signed_here());
         let before = signed.map(|zone| (zone.origin(), zone)).collect();
         Signer { pool_owners, before, now_seconds }
@@ -94,10 +105,82 @@ impl<'a> Signer<'a> {
         for (owner, types) in self.pool_owners.get(origin).into_iter().flatten() {
             context.add_pool_owner(owner, types.iter().copied());
         }
-        if let Some(&zone) = self.before.get(origin) {
+        let before = self.before.get(origin).copied();
+        if let Some(path) = &sign.serial {
+            let (kept, before) = (read_serial(path)?, before.map(|zone| zone.serial()));
+            let newest = kept.zip(before).map(|(kept, before)| match is_newer(before, kept) {
+                true => before,
+                false => kept,
+            });
+            context.raise_serial(newest.or(kept).or(before));
+        }
+        if let Some(zone) = before {
             context.reuse(Arc::clone(zone));
         }
         Ok(Some(context))
+    }
+}
+
+/// The serial that a zone had when it was signed the last time.
+fn read_serial(path: &Path) -> Result<Option<u32>, EngineError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(EngineError::new(format!("{}: {error}", path.display()))),
+    };
+    text.trim_end().parse().map(Some).map_err(|_| {
+        let (path, found) = (path.display(), text.lines().next().unwrap_or_default());
+        let found: String = found.chars().take(40).collect();
+        EngineError::new(format!(
+            "{path}: found '{}'; allowed: the serial that the signed zone had last",
+            found.escape_debug()
+        ))
+    })
+}
+
+/// Keeps the serial of a zone that was signed, before anybody is told of it.
+///
+/// # Errors
+/// It cannot be written.
+pub(crate) fn keep_serial(source: &ZoneSource, zone: &Zone) -> Result<(), EngineError> {
+    let path = source.sign.as_ref().and_then(|sign| sign.serial.as_ref());
+    let Some(path) = path.filter(|path| !path.as_os_str().is_empty()) else { return Ok(()) };
+    if !zone.is_signed_here() {
+        return Ok(());
+    }
+    let write = || {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder)?;
+        let new = path.with_extension("serial.new");
+        let mut file = File::create(&new)?;
+        file.write_all(format!("{}\n", zone.serial()).as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        File::open(folder)?.sync_all()
+    };
+    write().map_err(|error: io::Error| {
+        EngineError::new(format!("the serial of a signed zone, {}: {error}", path.display()))
+    })
+}
+
+/// What is served of a zone that other servers gave: signed if that is asked.
+///
+/// # Errors
+/// Keys as in [`Signer::context`]; a zone that has signatures already.
+pub(crate) fn served_secondary(
+    source: &ZoneSource,
+    zone: &Arc<Zone>,
+    signer: &Signer<'_>,
+) -> Result<Arc<Zone>, EngineError> {
+    match signer.context(source, zone.origin())? {
+        Some(context) if !zone.is_unavailable() => {
+            let signed = zone.sign("what its primary gave", &context);
+            let name = &source.name;
+            signed
+                .map(Arc::new)
+                .map_err(|error| EngineError::new(format!("zone '{name}': {error}")))
+        }
+        _ => Ok(Arc::clone(zone)),
     }
 }
 

@@ -140,7 +140,7 @@ fn unknown_keys_are_refused_with_the_allowed_ones() {
     refuses(
         "datadir = 1\n",
         "1:1: unknown key 'datadir' in the top level; allowed: data_dir, log, server, resp, http, dns, \
-         journal, snapshot, backup, sets, rules, database, ruleset, tsig_key, zone, map, pool, feed, feeds",
+         journal, snapshot, backup, sets, rules, database, ruleset, tsig_key, zone, catalog, map, pool, feed, feeds",
     );
     refuses(
         "[[database]]\nname = 'a'\npath = 'b'\nüber = 1\n",
@@ -214,7 +214,7 @@ fn a_wrong_mode_reload_or_field_is_refused_with_what_is_allowed() {
 #[test]
 fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
     let top = "data_dir, log, server, resp, http, dns, journal, snapshot, backup, sets, rules, database, \
-               ruleset, tsig_key, zone, map, pool, feed, feeds";
+               ruleset, tsig_key, zone, catalog, map, pool, feed, feeds";
     refuses(
         "[[capture]]\nname = 'a'\n",
         &format!("1:3: key 'capture' in the top level is not in this version; allowed: {top}"),
@@ -424,7 +424,7 @@ fn a_pool_needs_owners_and_sites() {
     refuses(
         "[[zone]]\nname = 'example.com'\n",
         "1:1: no 'path' in [[zone]]; its keys: name, path, primaries, blocklist, database_txt, reload, unsigned, sign, \
-         keys, allow_transfer, notify, transfer, transfer_size_max, update",
+         keys, allow_transfer, notify, transfer, transfer_size_max, update, catalog, catalog_group",
     );
 }
 
@@ -795,6 +795,86 @@ fn each_mistake_about_other_servers_has_its_line() {
     ];
     for (more, line) in cases {
         let found = message(&format!("{TRANSFERS}{more}\n"));
+        assert!(found.starts_with(&format!("conf/edge.toml:{line}")), "{found}\n{line}");
+        assert!(!found.contains('\n'));
+    }
+}
+
+#[test]
+fn catalogs_are_read_with_the_settings_of_their_members_and_groups() {
+    use crate::dns::CatalogContent;
+
+    let text = "data_dir = \"data\"\n[[catalog]]\nname = \"in.example\"\nprimaries = [\"192.0.2.1\"]\n\
+                members_max = 7\n[catalog.members]\nallow_transfer = [\"192.0.2.0/24\"]\n\
+                [[catalog.group]]\nname = \"far\"\nprimaries = [\"192.0.2.9\"]\n\
+                [[catalog]]\nname = \"out.example\"\n\
+                [[zone]]\nname = \"example.com\"\npath = \"z\"\ncatalog = \"Out.example.\"\n\
+                catalog_group = \"g\"\n";
+    let config = Config::from_toml(text, Path::new("x.toml")).unwrap();
+    let [followed, made] = &config.transfers.catalogs[..] else { panic!("two catalogs") };
+    let CatalogContent::Followed(followed) = &followed.content else { panic!("it is followed") };
+    assert_eq!(followed.members_max, 7);
+    assert_eq!(followed.members.primaries[0].address, "192.0.2.1:53".parse().unwrap());
+    let (name, group) = &followed.groups[0];
+    assert_eq!((&**name, group.allow.len()), ("far", 1), "what a group does not say is inherited");
+    assert_eq!(group.primaries[0].address, "192.0.2.9:53".parse().unwrap());
+    let member = ("example.com".parse().unwrap(), Some("g".to_owned()));
+    assert_eq!(made.content, CatalogContent::Made(vec![member]));
+    let setup = config.to_setup();
+    let catalogs: Vec<_> = setup.zones.iter().filter(|zone| zone.is_secondary).collect();
+    assert_eq!(catalogs.len(), 2);
+    assert_eq!(catalogs[0].path, Path::new("data/zones/in.example.zone"));
+}
+
+#[test]
+fn each_mistake_about_catalogs_has_its_line() {
+    let long = format!("{0}.{0}.{0}.{1}", "a".repeat(63), "x".repeat(20));
+    let catalog = "[[catalog]]\nname = \"c\"\n";
+    let zone = "[[zone]]\nname = \"z\"\npath = \"z\"\n";
+    let cases = [
+        (
+            format!("{catalog}members_max = 3\n"),
+            "3:15: 'members_max' in [[catalog]] stands without 'primaries'; allowed: both",
+        ),
+        (
+            format!("{catalog}primaries = [\"192.0.2.1\"]\nmembers_max = 0\n"),
+            "4:15: 'members_max' in [[catalog]] is 0; allowed: 1 to 10000000",
+        ),
+        (
+            format!("{catalog}{catalog}"),
+            "4:8: 'name' in [[catalog]] repeats the zone 'c' of line 2",
+        ),
+        (
+            format!("{zone}[[catalog]]\nname = \"Z.\"\n"),
+            "5:8: 'name' in [[catalog]] repeats the zone 'Z.' of line 2",
+        ),
+        (format!("[[catalog]]\nname = \"{long}\"\n"), "2:8: 'name' in [[catalog]] is '"),
+        (
+            format!("{zone}catalog = \"c\"\n"),
+            "4:11: 'catalog' in [[zone]] is 'c', which no [[catalog]] without primaries is; allowed: nothing",
+        ),
+        (
+            format!("{zone}catalog = \"c\"\n{catalog}primaries = [\"192.0.2.1\"]\n"),
+            "4:11: 'catalog' in [[zone]] is 'c', which no [[catalog]] without primaries is; allowed: nothing",
+        ),
+        (
+            format!("{zone}catalog_group = \"g\"\n"),
+            "4:17: 'catalog_group' in [[zone]] stands without 'catalog'; allowed: both",
+        ),
+        (
+            format!("{zone}catalog = \"c\"\ncatalog_group = \"{}\"\n{catalog}", "g".repeat(256)),
+            "5:17: 'catalog_group' in [[zone]] has 256 bytes; allowed: up to 255",
+        ),
+        (
+            format!(
+                "{catalog}primaries = [\"192.0.2.1\"]\n[[catalog.group]]\nname = \"g\"\n\
+                 [[catalog.group]]\nname = \"g\"\n"
+            ),
+            "7:8: 'name' in [[catalog.group]] repeats the group 'g' of line 5",
+        ),
+    ];
+    for (text, line) in cases {
+        let found = message(&text);
         assert!(found.starts_with(&format!("conf/edge.toml:{line}")), "{found}\n{line}");
         assert!(!found.contains('\n'));
     }

@@ -12,6 +12,7 @@
 //! Everything has a default, but a listener opens only where its section is there, on a loopback
 //! port by default. Relative paths start from the configuration file's folder.
 
+mod catalogs;
 mod changes;
 mod checks;
 mod error;
@@ -59,7 +60,8 @@ const TOP: Keys = Keys {
     title: "the top level",
     allowed: &[
         "data_dir", "log", "server", "resp", "http", "dns", "journal", "snapshot", "backup",
-        "sets", "rules", "database", "ruleset", "tsig_key", "zone", "map", "pool", "feed", "feeds",
+        "sets", "rules", "database", "ruleset", "tsig_key", "zone", "catalog", "map", "pool",
+        "feed", "feeds",
     ],
     later: &["capture"],
 };
@@ -106,7 +108,7 @@ pub struct Config {
     pub databases: Vec<DatabaseSource>,
     /// `[[zone]]`.
     pub zones: Vec<ZoneSource>,
-    /// `[[tsig_key]]`, and what `[[zone]]` says of other servers.
+    /// `[[tsig_key]]`, `[[catalog]]`, and what `[[zone]]` says of other servers.
     pub transfers: TransferOptions,
     /// `[[ruleset]]`.
     pub rulesets: Vec<RulesetSource>,
@@ -148,8 +150,9 @@ impl Config {
         let top = Section::open(&document, tree.get_ref(), tree.span(), &TOP)?;
         let databases = named::read_databases(&top)?;
         let names: Vec<_> = databases.iter().map(|source| source.name.as_str()).collect();
-        let zones = named::read_zones(&top, &names)?;
-        let transfers = transfers::read_transfers(&top)?;
+        let mut zones = named::read_zones(&top, &names)?;
+        let mut transfers = transfers::read_transfers(&top)?;
+        catalogs::read_catalogs(&top, &mut transfers, &mut zones)?;
         let checks = checks::read_checks(&top)?;
         let rulesets = named::read_rulesets(&top)?;
         let maps = maps::read_maps(&top, &names)?;
@@ -255,6 +258,9 @@ impl Config {
                     let folder = whered_dns::zone_in_file_names(&origin);
                     sign.keys = data_dir.join("keys").join(folder.trim_end_matches('.'));
                 }
+                if let Some(serial) = zone.sign.as_mut().and_then(|sign| sign.serial.as_mut()) {
+                    *serial = zone_copy(data_dir, &zone.name).with_extension("serial");
+                }
             }
             for zone in self.zones.iter_mut().filter(|zone| zone.is_secondary) {
                 zone.path = zone_copy(data_dir, &zone.name);
@@ -278,7 +284,7 @@ impl Config {
     /// What would lose what it has acknowledged, since nothing is kept: one line when there is
     /// something. The file's own `data_dir` is not all: a flag may name one.
     pub fn unkept_writes(&self) -> Option<String> {
-        self.unkept_feed().or_else(|| self.unkept_zone())
+        self.unkept_feed().or_else(|| self.unkept_zone()).or_else(|| self.unkept_serial())
     }
 
     fn unkept_zone(&self) -> Option<String> {
@@ -289,6 +295,20 @@ impl Config {
         Some(format!(
             "{at}[[zone.update]] of '{}' without a 'data_dir' would acknowledge updates and lose them \
              at a restart; allowed: data_dir = \"...\" at the top of the file",
+            zone.name
+        ))
+    }
+
+    fn unkept_serial(&self) -> Option<String> {
+        let has_serial =
+            |zone: &&ZoneSource| zone.sign.as_ref().is_some_and(|sign| sign.serial.is_some());
+        let zone = self.zones.iter().filter(|_| self.data_dir.is_none()).find(has_serial)?;
+        let at = self.locations.find(&format!("zone.{}", zone.name));
+        let at = at.map_or(String::new(), |at| format!("{at}: "));
+        Some(format!(
+            "{at}sign with 'allow_transfer' or 'notify' of '{}' without a 'data_dir' would forget at a \
+             restart which serial other servers have; allowed: data_dir = \"...\" at the top of the \
+             file",
             zone.name
         ))
     }
@@ -345,6 +365,7 @@ fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
         .chain(named::TABLES);
     let tables = tables.chain(maps::TABLES).chain(pools::TABLES).chain(sites::TABLES);
     let tables = tables.chain(feeds::TABLES).chain(transfers::TABLES).chain(updates::TABLES);
+    let tables = tables.chain(catalogs::TABLES);
     tables.map(|keys| (keys.title, keys.allowed))
 }
 

@@ -37,6 +37,8 @@ pub(super) const ZONE: Keys = Keys {
         "transfer",
         "transfer_size_max",
         "update",
+        "catalog",
+        "catalog_group",
     ],
     later: &[],
 };
@@ -178,13 +180,9 @@ pub(super) fn read_zones(
         let follows_file = follows_file(section)? && !is_secondary;
         let dnssec = read_unsigned(section)?;
         let sign = read_sign(section, reversed.is_some())?;
-        if is_secondary && sign.is_some() {
-            let found = "is true beside 'primaries'";
-            let allowed = "a zone with a 'path'";
-            return Err(section.refuse(&section.span_of("sign"), "sign", found, allowed));
-        }
         let name = origin.value.to_owned();
-        Ok(ZoneSource { name, path, is_secondary, reversed, dnssec, sign, follows_file })
+        let member = None;
+        Ok(ZoneSource { name, path, is_secondary, reversed, dnssec, sign, follows_file, member })
     };
     top.tables("zone", &ZONE)?.iter().map(read).collect()
 }
@@ -247,7 +245,9 @@ fn read_sign(section: &Section<'_>, is_reversed: bool) -> Result<Option<SignSour
         return Err(section.refuse(&word.span, "unsigned", found, "one of both"));
     }
     let keys = keys.map(|keys| resolve_path(section.document.path, keys.value));
-    Ok(Some(SignSource { keys: keys.unwrap_or_default() }))
+    let is_given = section.has("allow_transfer") || section.has("notify");
+    let serial = is_given.then(PathBuf::new);
+    Ok(Some(SignSource { keys: keys.unwrap_or_default(), serial }))
 }
 
 fn name_and_path(

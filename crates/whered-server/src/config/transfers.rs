@@ -44,7 +44,7 @@ pub(super) fn read_transfers(top: &Section<'_>) -> Result<TransferOptions, Confi
     let zones = top.tables("zone", &ZONE)?;
     let zones = zones.iter().map(|section| read_zone(section, &keys));
     let zones = zones.filter_map(Result::transpose).collect::<Result<_, _>>()?;
-    Ok(TransferOptions { keys, zones })
+    Ok(TransferOptions { keys, zones, catalogs: Vec::new() })
 }
 
 fn read_keys(top: &Section<'_>) -> Result<Vec<TsigKey>, ConfigError> {
@@ -82,13 +82,12 @@ fn read_zone(
     let primaries = read_remotes(section, "primaries", keys)?;
     let notify = read_remotes(section, "notify", keys)?;
     let allow = read_allowed(section, keys)?;
-    let size = section.size("transfer_size_max", SIZE)?;
+    let size = read_size_max(section)?;
     if let (Some(size), None) = (&size, &primaries) {
         let found = "stands without 'primaries'";
         return Err(section.refuse(&size.span, "transfer_size_max", found, "both"));
     }
     let pools = read_pools(section)?;
-    check_signing(section)?;
     let origin: Name = name.value.parse().unwrap_or_else(|_| Name::root());
     let updates = read_updates(section, &origin, keys)?;
     if primaries.is_none() && notify.is_none() && allow.is_none() && updates.is_empty() {
@@ -103,26 +102,18 @@ fn read_zone(
         notify: notify.unwrap_or_default(),
         size_max_bytes: size.map_or(TRANSFER_SIZE_MAX, |size| size.value as usize),
         pools,
+        members_max: None,
+        member: None,
     }))
 }
 
-/// A zone that is signed here has its file's serial, also when its signatures are made anew: copies
-/// of it would keep the old ones.
-fn check_signing(section: &Section<'_>) -> Result<(), ConfigError> {
-    if section.flag("sign")? != Some(true) {
-        return Ok(());
-    }
-    for key in ["allow_transfer", "notify"] {
-        if let Some(strings) = section.strings(key, REMOTES)? {
-            let found = "stands beside 'sign'";
-            let allowed = "a zone that is not signed here, whose copies would keep old signatures";
-            return Err(section.refuse(&strings.span, key, found, allowed));
-        }
-    }
-    Ok(())
+pub(super) fn read_size_max(
+    section: &Section<'_>,
+) -> Result<Option<SpannedValue<u64>>, ConfigError> {
+    section.size("transfer_size_max", SIZE)
 }
 
-fn read_remotes(
+pub(super) fn read_remotes(
     section: &Section<'_>,
     key: &str,
     keys: &[TsigKey],
@@ -170,7 +161,7 @@ pub(super) fn find_key<'k>(
     })
 }
 
-fn read_allowed(
+pub(super) fn read_allowed(
     section: &Section<'_>,
     keys: &[TsigKey],
 ) -> Result<Option<Vec<Recipient>>, ConfigError> {

@@ -135,15 +135,17 @@ impl Answerer {
                 whered_dns::answer(zones, plain, &context, &mut choose, &mut reply);
                 reply
             };
-            let reply = match shared.transfers.answer(&message, &mut ordinary) {
-                Reply::One(reply) => reply,
-                // Datagrams have none of these.
-                Reply::Many(_) => Vec::new(),
-            };
+            let (reply, is_signed) = shared.transfers.answer(&message, &mut ordinary);
+            let mut reply = reply.into_datagram();
+            let outcome = outcome_of(query.bytes, &reply);
+            // Who has a key is not somebody whose address was forged.
+            if !is_signed && !workspace.allows_deferred(&query, &outcome, now_millis) {
+                reply.clear();
+            }
             let room = out.room(index);
             let size = reply.len().min(room.len());
             room[..size].copy_from_slice(&reply[..size]);
-            out.answered(index, size, outcome_of(query.bytes, &reply));
+            out.answered(index, size, outcome);
         }
     }
 
@@ -193,7 +195,7 @@ impl Answerer {
                 whered_dns::answer(zones, plain, &context, &mut choose, &mut reply);
                 reply
             };
-            match shared.transfers.answer(&message, &mut ordinary) {
+            match shared.transfers.answer(&message, &mut ordinary).0 {
                 Reply::One(found) => *reply = found,
                 Reply::Many(found) => messages = Some(found),
             }

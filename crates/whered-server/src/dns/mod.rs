@@ -51,9 +51,12 @@ use self::query_log::QueryLog;
 pub use self::query_log::QueryLogOptions;
 pub(crate) use self::tcp::AdoptedConnection;
 pub use self::transfers::{
-    NamePattern, PoolsInTransfer, Recipient, Remote, TransferOptions, UpdatePolicy, ZoneTransfers,
+    CatalogContent, CatalogOptions, FollowedCatalog, MemberSettings, NamePattern, PoolsInTransfer,
+    Recipient, Remote, TransferOptions, UpdatePolicy, ZoneTransfers,
 };
-pub(crate) use self::transfers::{TRANSFER_SIZE_MAX, TransferThread, Transfers, zone_copy};
+pub(crate) use self::transfers::{
+    MEMBERS_MAX, TRANSFER_SIZE_MAX, TransferThread, Transfers, zone_copy,
+};
 use self::udp::Receiving;
 use crate::listen::{self as sockets, Kind, Sockets};
 use crate::runtime::RuntimeThread;

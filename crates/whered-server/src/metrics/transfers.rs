@@ -35,6 +35,11 @@ pub(super) fn add(registry: &mut Registry, transfers: &Transfers, now_millis: u6
     confirmed.register(registry, "zone_refresh_time_seconds", help);
     let help = "Time until the secondary zone expires; below 0: it has";
     expires.register(registry, "zone_expires_seconds", help);
+    let members = Gauges::default();
+    for (catalog, count) in transfers.catalog_members() {
+        members.set([("catalog", &catalog.to_string())], count as u64);
+    }
+    members.register(registry, "catalog_members", "Zones that the catalog has");
     let counts = &transfers.counts;
     let moved = Counters::default();
     for (direction, outcome, count) in [

@@ -285,7 +285,10 @@ impl Server {
         let checks = health::prepare(&config.checks)?;
         let http_tls = config.http.tls.as_ref().map(configure_tls).transpose()?;
         let secrets = FreshSecrets::read(&config.resp)?;
-        let setup = config.to_setup();
+        let mut setup = config.to_setup();
+        if let Some(transfers) = &self.listeners.transfers {
+            transfers.add_members(&config.transfers, &mut setup);
+        }
         let report = with_lowest_priority(|| self.engine.reload(setup));
         let report = report.map_err(|error| located(&config, error))?;
         self.listeners.exchange(&config, secrets);
@@ -420,7 +423,7 @@ impl Listeners {
         board: &Arc<HealthBoard>,
     ) -> io::Result<()> {
         let started = Instant::now();
-        let transfers = Transfers::new(engine, &config.transfers);
+        let transfers = Transfers::new(engine, &config.transfers, config.data_dir.as_deref());
         self.transfers = Some(Arc::clone(&transfers));
         if config.resp.is_open() {
             self.resp = Some(start_resp(engine, config, sockets, (board, &transfers))?);

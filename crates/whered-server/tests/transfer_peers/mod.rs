@@ -321,16 +321,31 @@ impl Peer {
     }
 
     fn start_at(kind: Kind, folder: &Path, address: SocketAddr, role: Role) -> Option<Peer> {
+        let text = match kind {
+            Kind::Bind => bind_config(folder, address, role),
+            Kind::Nsd => nsd_config(folder, address, role),
+            Kind::Knot => knot_config(folder, address, role),
+        };
+        Peer::start_with(kind, folder, address, text)
+    }
+
+    /// With a configuration of the test's own.
+    pub(crate) fn start_with(
+        kind: Kind,
+        folder: &Path,
+        address: SocketAddr,
+        text: String,
+    ) -> Option<Peer> {
         let Some(program) = kind.program() else {
             let required = std::env::var("WHERED_REQUIRE").unwrap_or_default();
             assert!(!required.split(',').any(|what| what == "peers"), "{kind:?} is missing");
             eprintln!("skipped: {kind:?} is missing");
             return None;
         };
-        let (text, arguments): (String, &[&str]) = match kind {
-            Kind::Bind => (bind_config(folder, address, role), &["-g", "-c"]),
-            Kind::Nsd => (nsd_config(folder, address, role), &["-d", "-c"]),
-            Kind::Knot => (knot_config(folder, address, role), &["-c"]),
+        let arguments: &[&str] = match kind {
+            Kind::Bind => &["-g", "-c"],
+            Kind::Nsd => &["-d", "-c"],
+            Kind::Knot => &["-c"],
         };
         let config = folder.join("peer.conf");
         fs::write(&config, text).unwrap();
@@ -348,6 +363,17 @@ impl Peer {
         let unfinished = self.folder.join("peer.zone.new");
         fs::write(&unfinished, format!("$ORIGIN {ORIGIN}.\n{text}")).unwrap();
         fs::rename(unfinished, self.folder.join("peer.zone")).unwrap();
+        self.reread();
+    }
+
+    /// Gives it another configuration.
+    pub(crate) fn reconfigure(&self, text: &str) {
+        fs::write(self.folder.join("peer.conf"), text).unwrap();
+        self.reread();
+    }
+
+    /// Makes it read its configuration and zones again.
+    pub(crate) fn reread(&self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-HUP", &id]).status().unwrap().success());
     }
@@ -366,7 +392,6 @@ enum Role {
 }
 
 fn bind_config(folder: &Path, address: SocketAddr, role: Role) -> String {
-    let (folder, port) = (folder.display(), address.port());
     let zone = match role {
         Role::Primary { secondary } => format!(
             "type primary; file \"peer.zone\"; ixfr-from-differences yes; notify explicit; \
@@ -381,15 +406,21 @@ fn bind_config(folder: &Path, address: SocketAddr, role: Role) -> String {
             primary.port()
         ),
     };
+    let head = bind_head(folder, address, "");
+    format!("{head}zone \"{ORIGIN}\" {{ {zone} }};\n")
+}
+
+/// A configuration of BIND without zones, with more options.
+pub(crate) fn bind_head(folder: &Path, address: SocketAddr, more: &str) -> String {
+    let (folder, port) = (folder.display(), address.port());
     format!(
         "options {{ directory \"{folder}\"; listen-on port {port} {{ 127.0.0.1; }}; \
          listen-on-v6 {{ none; }}; pid-file \"{folder}/named.pid\"; \
          session-keyfile \"{folder}/session.key\"; recursion no; dnssec-validation no; \
          managed-keys-directory \"{folder}\"; notify-delay 0; serial-query-rate 1000; \
-         min-refresh-time 1; min-retry-time 1; }};\n\
+         min-refresh-time 1; min-retry-time 1; {more} }};\n\
          controls {{ }};\n\
-         key transfer {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};\n\
-         zone \"{ORIGIN}\" {{ {zone} }};\n"
+         key transfer {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};\n"
     )
 }
 
@@ -420,7 +451,6 @@ fn nsd_config(folder: &Path, address: SocketAddr, role: Role) -> String {
 }
 
 fn knot_config(folder: &Path, address: SocketAddr, role: Role) -> String {
-    let (folder, port) = (folder.display(), address.port());
     let (remote, zone) = match role {
         Role::Primary { secondary } => (
             secondary.port(),
@@ -432,6 +462,17 @@ fn knot_config(folder: &Path, address: SocketAddr, role: Role) -> String {
             "    master: ours\n    acl: [theirs, anybody]\n    zonefile-sync: -1\n",
         ),
     };
+    let head = knot_head(folder, address, remote);
+    let folder = folder.display();
+    format!(
+        "{head}zone:\n  - domain: {ORIGIN}\n    storage: \"{folder}\"\n    file: peer.zone\n    \
+         semantic-checks: off\n{zone}"
+    )
+}
+
+/// A configuration of Knot without zones; `remote` is the port of the other server.
+pub(crate) fn knot_head(folder: &Path, address: SocketAddr, remote: u16) -> String {
+    let (folder, port) = (folder.display(), address.port());
     format!(
         "server:\n  listen: 127.0.0.1@{port}\n  rundir: \"{folder}\"\n  udp-workers: 1\n  \
          tcp-workers: 1\n  background-workers: 1\n\
@@ -440,8 +481,6 @@ fn knot_config(folder: &Path, address: SocketAddr, role: Role) -> String {
          remote:\n  - id: ours\n    address: 127.0.0.1@{remote}\n    key: transfer\n\
          acl:\n  - id: theirs\n    key: transfer\n    action: [transfer, notify]\n  \
          - id: anybody\n    address: 127.0.0.1\n    action: transfer\n\
-         database:\n  storage: \"{folder}/knot\"\n\
-         zone:\n  - domain: {ORIGIN}\n    storage: \"{folder}\"\n    file: peer.zone\n    \
-         semantic-checks: off\n{zone}"
+         database:\n  storage: \"{folder}/knot\"\n"
     )
 }

@@ -96,10 +96,28 @@ pub(crate) const MISTAKES: &[Mistake] = &[
         says: "which no [[tsig_key]] defines",
     },
     Mistake {
-        name: "a zone that is signed here and given to others",
+        name: "a zone that is signed here and given to others without a place for its serial",
         setting: Setting::None,
-        config: "[[zone]]\nname = \"example.com\"\npath = \"z\"\nsign = true\nkeys = \"k\"\nnotify = [\"192.0.2.1\"] #!\n",
-        says: "stands beside 'sign'",
+        config: "[[zone]] #!\nname = \"example.com\"\npath = \"z\"\nsign = true\nkeys = \"k\"\nnotify = [\"192.0.2.1\"]\n",
+        says: "would forget at a restart which serial",
+    },
+    Mistake {
+        name: "a zone in a catalog that comes from elsewhere",
+        setting: Setting::None,
+        config: "[[catalog]]\nname = \"c.example\"\nprimaries = [\"192.0.2.1\"]\n[[zone]]\nname = \"example.com\"\npath = \"z\"\ncatalog = \"c.example\" #!\n",
+        says: "which no [[catalog]] without primaries is",
+    },
+    Mistake {
+        name: "members of a catalog that is made here",
+        setting: Setting::None,
+        config: "[[catalog]]\nname = \"c.example\"\nmembers_max = 9 #!\n",
+        says: "stands without 'primaries'",
+    },
+    Mistake {
+        name: "a catalog with the name of a zone",
+        setting: Setting::None,
+        config: "[[zone]]\nname = \"example.com\"\npath = \"z\"\n[[catalog]]\nname = \"Example.com\" #!\n",
+        says: "repeats the zone 'Example.com'",
     },
     Mistake {
         name: "a policy of updates without a key",

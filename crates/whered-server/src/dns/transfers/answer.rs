@@ -20,7 +20,8 @@ use whered_dns::transfer::{
 use whered_dns::{Name, Rcode, Transport};
 
 use super::secondary::Order;
-use super::{Transfers, add, now_seconds};
+use super::times::now_seconds;
+use super::{Transfers, add};
 
 /// A message that the answering function has left to us.
 pub(in crate::dns) struct DeferredMessage<'a> {
@@ -39,6 +40,16 @@ pub(in crate::dns) enum Reply {
     Many(mpsc::Receiver<Vec<u8>>),
 }
 
+impl Reply {
+    /// The one message of a datagram's answer, of which there never are many.
+    pub(in crate::dns) fn into_datagram(self) -> Vec<u8> {
+        match self {
+            Reply::One(message) => message,
+            Reply::Many(_) => Vec::new(),
+        }
+    }
+}
+
 /// A message whose signature, if any, holds.
 pub(super) struct ServerMessage<'a> {
     pub(super) request: ServerRequest,
@@ -50,12 +61,13 @@ pub(super) struct ServerMessage<'a> {
 }
 
 impl Transfers {
-    /// Answers a message; `ordinary` gives the answer of a server that knows no transfers.
+    /// Answers a message; `ordinary` gives the answer of a server that knows no transfers. Gives
+    /// also whether the message was signed with a key that is known here.
     pub(in crate::dns) fn answer(
         self: &Arc<Transfers>,
         message: &DeferredMessage<'_>,
         ordinary: &mut dyn FnMut(&[u8]) -> Vec<u8>,
-    ) -> Reply {
+    ) -> (Reply, bool) {
         let configured = self.configured();
         let verified = verify_query(message.bytes, &configured.options.keys, now_seconds());
         let signed = match verified {
@@ -63,13 +75,14 @@ impl Transfers {
             Err(refused) => {
                 add(&self.counts.signature_failures);
                 tracing::debug!("a message of {} has {}", message.source, refused.error);
-                return Reply::One(refused.reply);
+                return (Reply::One(refused.reply), false);
             }
         };
         let (key, plain, mut signer) = match signed {
             None => (None, message.bytes.to_vec(), None),
             Some(SignedQuery { key, message, signer }) => (Some(key.name()), message, Some(signer)),
         };
+        let is_signed = key.is_some();
         let request = ServerRequest::read(&plain);
         let size_max = match (&request, message.transport) {
             (Some(request), Transport::Udp) => message.size_max.min(request.udp_size.into()),
@@ -91,7 +104,7 @@ impl Transfers {
                     Operation::Update => Some(self.take_update(&incoming, &plain)),
                     Operation::Axfr | Operation::Ixfr(_) => match self.give(incoming, &plain) {
                         Some(Reply::One(reply)) => Some(reply),
-                        Some(many) => return many,
+                        Some(many) => return (many, is_signed),
                         None => None,
                     },
                     Operation::Query | Operation::Other => None,
@@ -99,7 +112,7 @@ impl Transfers {
                 .unwrap_or_else(|| ordinary(&plain))
             }
         };
-        Reply::One(signed_within(reply, signer.as_mut(), size_max, &plain))
+        (Reply::One(signed_within(reply, signer.as_mut(), size_max, &plain)), is_signed)
     }
 
     /// Takes a NOTIFY of a secondary zone; none for other zones.

@@ -1,5 +1,5 @@
-//! Asks other servers: SOA by UDP, or by TCP where an answer is cut short; AXFR and IXFR by TCP;
-//! NOTIFY by UDP.
+//! Asks other servers: SOA by UDP, or by TCP where an answer is cut short or no good one; AXFR and
+//! IXFR by TCP; NOTIFY by UDP.
 //!
 //! Not for: when (`secondary`, `primary`), what an answer means (`whered_dns::transfer`).
 //!
@@ -21,8 +21,8 @@ use whered_dns::transfer::{
 };
 use whered_dns::{Name, RecordType, ZoneRecord};
 
-use super::now_seconds;
 use super::options::Remote;
+use super::times::now_seconds;
 
 /// How long a datagram's answer may take, and how often it is asked for.
 const DATAGRAM_TIME: Duration = Duration::from_secs(2);
@@ -72,7 +72,12 @@ pub(super) async fn ask_serial(remote: &Remote, origin: &Name) -> Result<u32, As
         let id = random_u16()?;
         let (message, mut verifier) =
             signed_query(remote, query(origin, id, RecordType::SOA, None));
-        let read = |answer: &[u8]| read_answer(answer, verifier.as_mut(), origin, id);
+        // Some servers answer about a catalog by TCP alone, and a datagram may be forged: what is
+        // no good answer is asked for by TCP.
+        let read = |answer: &[u8]| match read_answer(answer, verifier.as_mut(), origin, id) {
+            Some(Err(_) | Ok(SoaAnswer::Failed(_))) => Some(Ok(SoaAnswer::Truncated)),
+            other => other,
+        };
         match ask_datagram(remote.address, &message, read).await {
             Ok(SoaAnswer::Serial(serial)) => return Ok(serial),
             Ok(SoaAnswer::Truncated) => return ask_serial_by_stream(remote, origin).await,

@@ -9,10 +9,34 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use whered_dns::Zone;
+use whered_dns::{Name, Zone};
+
+/// The longest beginning of a member's name that is part of its file's name.
+const SHOWN_SIZE_MAX: usize = 100;
 
 /// Where the copy of a zone is.
 pub(crate) fn zone_copy(data_dir: &Path, zone: &str) -> PathBuf {
+    data_dir.join("zones").join(format!("{}.zone", file_stem(zone)))
+}
+
+/// Where the copies of a catalog's members are.
+pub(super) fn members_folder(data_dir: &Path, catalog: &Name) -> PathBuf {
+    data_dir.join("zones").join(format!("{}.members", file_stem(&catalog.to_string())))
+}
+
+/// Where the copy of a catalog's member is. A member with another id is another zone, which does
+/// not begin with this copy.
+pub(super) fn member_copy(data_dir: &Path, catalog: &Name, zone: &Name, id: &[u8]) -> PathBuf {
+    let lower = zone.as_wire().to_ascii_lowercase();
+    let digest = ring::digest::digest(&ring::digest::SHA256, &[&lower, id].concat());
+    let digits: String = digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let mut stem = file_stem(&zone.to_string());
+    stem.truncate(SHOWN_SIZE_MAX);
+    members_folder(data_dir, catalog).join(format!("{stem}-{digits}.zone"))
+}
+
+/// A name as the beginning of a file's name, in ASCII.
+fn file_stem(zone: &str) -> String {
     let name = zone.strip_suffix('.').unwrap_or(zone).to_ascii_lowercase();
     // Whatever a name may hold, it stays one file of this folder.
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
@@ -26,7 +50,7 @@ pub(crate) fn zone_copy(data_dir: &Path, zone: &str) -> PathBuf {
     if file.is_empty() {
         file.push_str("%root");
     }
-    data_dir.join("zones").join(format!("{file}.zone"))
+    file
 }
 
 /// Writes a copy.
@@ -71,5 +95,20 @@ mod tests {
         assert_eq!(name("Example.Com."), "d/zones/example.com.zone");
         assert_eq!(name("../../etc/x"), "d/zones/%2e.%2f..%2fetc%2fx.zone");
         assert_eq!(name("."), "d/zones/%root.zone");
+    }
+
+    #[test]
+    fn a_member_with_another_id_has_another_copy() {
+        let zone = |text: &str| text.parse::<Name>().expect("a name");
+        let catalog = zone("Catalog.Example");
+        let path = |name: &str, id: &[u8]| {
+            member_copy(Path::new("d"), &catalog, &zone(name), id).display().to_string()
+        };
+        let found = path("Example.Com", b"1");
+        assert!(found.starts_with("d/zones/catalog.example.members/example.com-"), "{found}");
+        assert_eq!(found, path("example.com", b"1"));
+        assert_ne!(found, path("example.com", b"2"));
+        let long = path(&format!("{0}.{0}.{0}", "\\000".repeat(63)), b"1");
+        assert!(long.rsplit('/').next().is_some_and(|file| file.len() < 130), "{long}");
     }
 }

@@ -9,6 +9,7 @@
 //!                                                   └─ UPDATE ─> the engine: zones, challenges
 //! secondary ─ SOA, IXFR, AXFR ─> client ─ records, changes ─> Engine::serve_zone, copy on the disk
 //! generation changes ─> primary: difference into the history, NOTIFY to others
+//! a catalog ─> catalogs: its members come and go as secondary zones
 //! ```
 //!
 //! At the same time: one thread, `whered-transfer`, with a task for each zone; two more for what
@@ -16,19 +17,25 @@
 //! the thread that received an UPDATE waits for it, two seconds at the most.
 
 mod answer;
+mod catalogs;
 mod client;
 mod copies;
+mod incoming;
+mod members;
 mod options;
+mod policies;
 mod pools;
 mod primary;
 mod secondary;
+mod times;
 mod update;
 
 use std::collections::HashMap;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -37,20 +44,25 @@ use whered_dns::{Name, Zone};
 use whered_engine::{Engine, sync};
 
 pub(super) use answer::{DeferredMessage, Reply};
+use catalogs::CatalogState;
 pub(crate) use copies::zone_copy;
-pub(crate) use options::TRANSFER_SIZE_MAX;
-pub use options::{PoolsInTransfer, Recipient, Remote, TransferOptions, ZoneTransfers};
+use incoming::IncomingLimits;
+pub use options::{
+    CatalogContent, CatalogOptions, FollowedCatalog, MemberSettings, PoolsInTransfer, Recipient,
+    Remote, TransferOptions, ZoneTransfers,
+};
+pub(crate) use options::{MEMBERS_MAX, TRANSFER_SIZE_MAX};
+pub use policies::{NamePattern, UpdatePolicy};
 use primary::GivenZone;
 pub(crate) use secondary::SecondaryStatus;
 use secondary::{Order, SecondaryZone};
-pub use update::{NamePattern, UpdatePolicy};
 
 use crate::runtime::RuntimeThread;
 
 /// How long transfers may take to end at a stop.
 const FINISH_TIME: Duration = Duration::from_secs(2);
-/// How many transfers come in at a time.
-const INCOMING_MAX: usize = 8;
+/// How many primaries are asked for a serial at a time.
+const ASKING_MAX: usize = 128;
 /// How many go out at a time.
 const OUTGOING_MAX: usize = 16;
 
@@ -80,9 +92,18 @@ fn add(count: &AtomicU64) {
 /// What listeners, commands and the thread share.
 pub(crate) struct Transfers {
     engine: Arc<Engine>,
+    /// Where copies of zones are; none: nowhere.
+    data_dir: Option<PathBuf>,
+    /// What the file of the configuration says.
+    file_options: Mutex<Arc<TransferOptions>>,
+    catalogs: Mutex<CatalogState>,
+    /// That, with the members of catalogs.
     configured: Mutex<Arc<Configuration>>,
     changed: Notify,
-    incoming: Semaphore,
+    /// Another generation serves, or another configuration is there.
+    published: Arc<Notify>,
+    asking: Semaphore,
+    incoming: IncomingLimits,
     outgoing: Arc<AtomicUsize>,
     updating: Arc<AtomicUsize>,
     pub(crate) counts: TransferCounts,
@@ -97,32 +118,51 @@ impl std::fmt::Debug for Transfers {
 /// The zones of one configuration, by origin.
 #[derive(Default)]
 struct Configuration {
-    options: TransferOptions,
+    options: Arc<TransferOptions>,
     zones: HashMap<Name, ZoneTransfers>,
     secondaries: HashMap<Name, Arc<SecondaryZone>>,
     given: HashMap<Name, Arc<GivenZone>>,
 }
 
 impl Transfers {
-    pub(crate) fn new(engine: &Arc<Engine>, options: &TransferOptions) -> Arc<Transfers> {
+    /// For an engine whose zones are those of the configuration; `data_dir` keeps copies.
+    pub(crate) fn new(
+        engine: &Arc<Engine>,
+        options: &TransferOptions,
+        data_dir: Option<&Path>,
+    ) -> Arc<Transfers> {
         let transfers = Transfers {
             engine: Arc::clone(engine),
+            data_dir: data_dir.map(Path::to_owned),
+            file_options: Mutex::default(),
+            catalogs: Mutex::default(),
             configured: Mutex::default(),
             changed: Notify::new(),
-            incoming: Semaphore::new(INCOMING_MAX),
+            published: Arc::default(),
+            asking: Semaphore::new(ASKING_MAX),
+            incoming: IncomingLimits::default(),
             outgoing: Arc::default(),
             updating: Arc::default(),
             counts: TransferCounts::default(),
         };
+        let published = Arc::clone(&transfers.published);
+        engine.on_generation(Box::new(move || published.notify_one()));
         transfers.configure(options);
         Arc::new(transfers)
     }
 
-    /// Takes another configuration; zones that are still there keep what they know.
+    /// Takes another configuration, and the members that its catalogs have.
     pub(crate) fn configure(&self, options: &TransferOptions) {
+        *sync::lock(&self.file_options) = Arc::new(options.clone());
+        self.apply_catalogs();
+    }
+
+    /// Takes these zones; those that are still there keep what they know.
+    fn configure_zones(&self, options: &Arc<TransferOptions>, zones: &[ZoneTransfers]) {
         let old = self.configured();
-        let mut next = Configuration { options: options.clone(), ..Configuration::default() };
-        for zone in &options.zones {
+        let options = Arc::clone(options);
+        let mut next = Configuration { options, ..Configuration::default() };
+        for zone in zones {
             let origin = &zone.origin;
             next.zones.insert(origin.clone(), zone.clone());
             if !zone.primaries.is_empty() {
@@ -137,6 +177,7 @@ impl Transfers {
         }
         *sync::lock(&self.configured) = Arc::new(next);
         self.changed.notify_one();
+        self.published.notify_one();
     }
 
     fn configured(&self) -> Arc<Configuration> {
@@ -248,14 +289,4 @@ impl TransferThread {
 async fn stop(stopped: &mut watch::Receiver<bool>) {
     // An error means that the owner is gone, which is a stop, too.
     let _ = stopped.wait_for(|stop| *stop).await;
-}
-
-/// Unix time.
-fn now_millis() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
-
-fn now_seconds() -> u64 {
-    now_millis() / 1000
 }

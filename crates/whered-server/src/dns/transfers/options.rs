@@ -6,20 +6,70 @@ use std::net::{IpAddr, SocketAddr};
 
 use whered_dns::Name;
 use whered_dns::transfer::TsigKey;
+use whered_engine::CatalogMembership;
 use whered_engine::ip::Prefix;
 
-use super::update::UpdatePolicy;
+use super::policies::UpdatePolicy;
 
 /// The most bytes of records that a transfer may bring, unless a zone says otherwise.
 pub(crate) const TRANSFER_SIZE_MAX: usize = 1 << 30;
 
-/// Keys and zones.
+/// How many zones a catalog may have, unless it says otherwise.
+pub(crate) const MEMBERS_MAX: usize = 100_000;
+
+/// Keys, zones and catalogs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TransferOptions {
     /// `[[tsig_key]]`.
     pub keys: Vec<TsigKey>,
-    /// `[[zone]]` of which something is transferred.
+    /// `[[zone]]` of which something is transferred, and the zones of `[[catalog]]`.
     pub zones: Vec<ZoneTransfers>,
+    /// `[[catalog]]`.
+    pub catalogs: Vec<CatalogOptions>,
+}
+
+/// A catalog zone (RFC 9432).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CatalogOptions {
+    /// Its name as the configuration has it.
+    pub name: String,
+    /// Its name as it is compared.
+    pub origin: Name,
+    /// Where its members come from.
+    pub content: CatalogContent,
+}
+
+/// Where the members of a catalog come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CatalogContent {
+    /// From other servers; they are served here.
+    Followed(FollowedCatalog),
+    /// They are zones of the configuration, each with its group.
+    Made(Vec<(Name, Option<String>)>),
+}
+
+/// A catalog that other servers give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowedCatalog {
+    /// How many members it may have.
+    pub members_max: usize,
+    /// What holds for members.
+    pub members: MemberSettings,
+    /// What holds for members of a group, in its place.
+    pub groups: Vec<(String, MemberSettings)>,
+}
+
+/// What members of a catalog have to do with other servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberSettings {
+    /// Where they come from.
+    pub primaries: Vec<Remote>,
+    /// Who may have them.
+    pub allow: Vec<Recipient>,
+    /// Who is told when one changes.
+    pub notify: Vec<Remote>,
+    /// The most bytes of records that a transfer may bring.
+    pub size_max_bytes: usize,
 }
 
 /// What a zone has to do with other servers.
@@ -41,6 +91,10 @@ pub struct ZoneTransfers {
     pub pools: PoolsInTransfer,
     /// Who may change it by UPDATE.
     pub updates: Vec<UpdatePolicy>,
+    /// Of a catalog that is followed, how many members it may have.
+    pub members_max: Option<usize>,
+    /// The catalog that it is a member of.
+    pub member: Option<CatalogMembership>,
 }
 
 impl ZoneTransfers {

@@ -1,7 +1,7 @@
 //! A zone as others get it: with records in the place of pools, whose answers differ by client.
 //!
 //! Not for: who may have it. Cost: a zone without pools is given as it is; another is built anew
-//! when it or one of its pools changes.
+//! when it or one of its pools changes, on a thread of its own.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -10,46 +10,61 @@ use std::sync::Arc;
 use whered_dns::{Dnssec, Name, RecordType, Zone, ZoneRecord};
 use whered_engine::{Generation, Pool, Site};
 
-use super::now_seconds;
 use super::options::PoolsInTransfer;
+use super::times::now_seconds;
 
-/// What a zone was made of, and what it was made.
-#[derive(Default)]
-pub(super) struct GivenCopy {
-    made_of: Option<(Arc<Zone>, Vec<Arc<Pool>>, PoolsInTransfer)>,
-    made: Option<Arc<Zone>>,
+/// What a zone was made of, and what it was made; the default is of nothing.
+#[derive(Clone, Default)]
+pub(super) struct GivenCopy(Option<Arc<MadeCopy>>);
+
+struct MadeCopy {
+    zone: Arc<Zone>,
+    pools: Vec<Arc<Pool>>,
+    mode: PoolsInTransfer,
+    made: Result<Arc<Zone>, String>,
 }
 
 impl GivenCopy {
-    /// The zone with records in the place of its pools.
+    /// Makes the zone with records in the place of its pools.
+    pub(super) fn make(
+        zone: &Arc<Zone>,
+        pools: Vec<Arc<Pool>>,
+        mode: &PoolsInTransfer,
+    ) -> GivenCopy {
+        let made = with_records(zone, &pools, mode).map(Arc::new);
+        let (zone, mode) = (Arc::clone(zone), mode.clone());
+        GivenCopy(Some(Arc::new(MadeCopy { zone, pools, mode, made })))
+    }
+
+    /// Whether it was made of these.
+    pub(super) fn is_of(
+        &self,
+        zone: &Arc<Zone>,
+        pools: &[Arc<Pool>],
+        mode: &PoolsInTransfer,
+    ) -> bool {
+        self.0.as_ref().is_some_and(|own| {
+            // Health makes new pools whose records are as they were.
+            let same = |(one, other): (&Arc<Pool>, &Arc<Pool>)| is_same_pool(one, other);
+            Arc::ptr_eq(&own.zone, zone)
+                && own.mode == *mode
+                && own.pools.len() == pools.len()
+                && own.pools.iter().zip(pools).all(same)
+        })
+    }
+
+    /// Whether it was made in this way.
+    pub(super) fn is_for(&self, mode: &PoolsInTransfer) -> bool {
+        self.0.as_ref().is_some_and(|own| own.mode == *mode)
+    }
+
+    /// The zone that was made.
     ///
     /// # Errors
     /// One line: why it is not given.
-    pub(super) fn of(
-        &mut self,
-        generation: &Generation,
-        zone: &Arc<Zone>,
-        mode: &PoolsInTransfer,
-    ) -> Result<Arc<Zone>, String> {
-        let pools = pools_in(generation, zone.origin());
-        if pools.is_empty() {
-            return Ok(Arc::clone(zone));
-        }
-        let is_same = self.made_of.as_ref().is_some_and(|(old, old_pools, old_mode)| {
-            // Health makes new pools whose records are as they were.
-            let same = |(one, other): (&Arc<Pool>, &Arc<Pool>)| is_same_pool(one, other);
-            Arc::ptr_eq(old, zone)
-                && old_mode == mode
-                && old_pools.len() == pools.len()
-                && old_pools.iter().zip(&pools).all(same)
-        });
-        if let Some(made) = self.made.as_ref().filter(|_| is_same) {
-            return Ok(Arc::clone(made));
-        }
-        let made = Arc::new(with_records(zone, &pools, mode)?);
-        self.made_of = Some((Arc::clone(zone), pools, mode.clone()));
-        self.made = Some(Arc::clone(&made));
-        Ok(made)
+    pub(super) fn zone(&self) -> Result<Arc<Zone>, String> {
+        let own = self.0.as_ref().ok_or("it has not been made yet")?;
+        own.made.clone()
     }
 }
 
@@ -70,21 +85,21 @@ fn is_same_pool(one: &Pool, other: &Pool) -> bool {
 }
 
 /// The pools whose owners are names of this zone, and not of one below it.
-fn pools_in(generation: &Generation, origin: &Name) -> Vec<Arc<Pool>> {
+pub(super) fn pools_in(generation: &Generation, origin: &Name) -> Vec<Arc<Pool>> {
     let is_here =
         |pool: &&Arc<Pool>| pool.owners.iter().any(|owner| is_owner(generation, origin, owner));
     generation.pools().iter().filter(is_here).cloned().collect()
 }
 
 fn is_owner(generation: &Generation, origin: &Name, owner: &str) -> bool {
-    let Ok(owner) = owner.parse::<Name>() else { return false };
-    let deepest = generation
-        .zones()
-        .zones()
-        .map(|zone| zone.origin())
-        .filter(|other| owner.is_within(other))
-        .max_by_key(|other| other.label_count());
-    deepest == Some(origin)
+    let mut at = owner.parse::<Name>().ok().filter(|owner| owner.is_within(origin));
+    while let Some(name) = at {
+        if generation.zones().zone(&name).is_some() {
+            return name == *origin;
+        }
+        at = name.parent();
+    }
+    false
 }
 
 /// Makes the zone.

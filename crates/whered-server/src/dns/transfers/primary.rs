@@ -3,8 +3,8 @@
 //! Not for: who may have them (`answer`), messages (`whered_dns::transfer`).
 //!
 //! ```text
-//! each 200 ms: generation changed? ─> zone changed? ─> difference ─> History
-//!                                                   └> NOTIFY to each server, five times at most
+//! another generation serves ─> zone changed? ─> difference ─> History
+//!                                            └> NOTIFY to each server, five times at most
 //! AXFR, IXFR ─> a thread: records ─> messages ─> channel of 4 ─> connection
 //! ```
 //!
@@ -24,12 +24,13 @@ use whered_dns::{Difference, Name, Rcode, Transport, Zone};
 use whered_engine::{Generation, Priority, sync};
 
 use super::answer::{Reply, ServerMessage};
-use super::options::{Remote, ZoneTransfers};
-use super::pools::GivenCopy;
-use super::{OUTGOING_MAX, Transfers, add, client, now_seconds, stop};
+use super::options::{PoolsInTransfer, Remote, ZoneTransfers};
+use super::pools::{self, GivenCopy};
+use super::times::now_seconds;
+use super::{OUTGOING_MAX, Transfers, add, client, stop};
 
-/// How often generations are looked at.
-const PERIOD: Duration = Duration::from_millis(200);
+/// The shortest time between two looks at generations: sites' health makes many.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
 /// How many messages of a transfer wait for a connection.
 const WAITING_MESSAGES: usize = 4;
 /// How often a server is told of a change, and how long the first answer is waited for (RFC 1996,
@@ -43,12 +44,33 @@ pub(super) struct GivenZone {
     history: Mutex<History>,
     /// The zone that the history leads to.
     last: Mutex<Option<Arc<Zone>>>,
+    /// Of a zone with pools, what others get.
     copy: Mutex<GivenCopy>,
 }
 
 impl GivenZone {
-    /// The zone as others get it.
-    fn zone(
+    /// The zone as others get it, made if need be, which takes long for a large zone with pools.
+    fn make(&self, generation: &Generation, options: &ZoneTransfers) -> Option<Arc<Zone>> {
+        let zone = generation.zones().zone(&options.origin)?;
+        if zone.is_unavailable() {
+            return None;
+        }
+        let pools = pools::pools_in(generation, zone.origin());
+        if pools.is_empty() {
+            return Some(Arc::clone(zone));
+        }
+        let known = sync::lock(&self.copy).clone();
+        if known.is_of(zone, &pools, &options.pools) {
+            return known.zone().ok();
+        }
+        // Others may ask meanwhile.
+        let made = GivenCopy::make(zone, pools, &options.pools);
+        *sync::lock(&self.copy) = made.clone();
+        made.zone().ok()
+    }
+
+    /// The zone as others get it, as far as it has been made.
+    fn ready(
         &self,
         generation: &Generation,
         options: &ZoneTransfers,
@@ -57,7 +79,16 @@ impl GivenZone {
         if zone.is_unavailable() {
             return None;
         }
-        Some(sync::lock(&self.copy).of(generation, zone, &options.pools))
+        let pools = pools::pools_in(generation, zone.origin());
+        if pools.is_empty() {
+            return Some(Ok(Arc::clone(zone)));
+        }
+        if options.pools == PoolsInTransfer::Refuse {
+            return Some(GivenCopy::make(zone, pools, &options.pools).zone());
+        }
+        let known = sync::lock(&self.copy).clone();
+        // A copy that is being made again is not far; others are told when it is there.
+        known.is_for(&options.pools).then(|| known.zone())
     }
 }
 
@@ -152,7 +183,7 @@ impl Transfers {
             return None;
         }
         let generation = self.engine.generation();
-        let zone = match given.zone(&generation, options) {
+        let zone = match given.ready(&generation, options) {
             None => return refuse(Rcode::SERVFAIL),
             Some(Ok(zone)) => zone,
             Some(Err(why)) => {
@@ -199,35 +230,52 @@ impl Transfers {
         mut stopped: watch::Receiver<bool>,
     ) {
         let mut notifying = JoinSet::new();
-        let mut seen: Option<(u64, Arc<super::Configuration>)> = None;
         loop {
-            let (generation, configured) = (self.engine.generation(), self.configured());
-            let is_seen = seen.as_ref().is_some_and(|(number, known)| {
-                *number == generation.number() && Arc::ptr_eq(known, &configured)
-            });
-            if !is_seen {
-                for (origin, given) in &configured.given {
-                    let Some(options) = configured.zones.get(origin) else { continue };
-                    if let Some(Ok(zone)) = given.zone(&generation, options)
-                        && self.note(given, options, &zone).await
-                    {
-                        for remote in &options.notify {
-                            let (transfers, remote) = (Arc::clone(&self), remote.clone());
-                            let (name, zone) = (options.name.clone(), Arc::clone(&zone));
-                            notifying
-                                .spawn(async move { transfers.tell(&name, &zone, &remote).await });
-                        }
-                    }
-                }
-                seen = Some((generation.number(), configured));
-            }
-            drop(generation);
+            self.look(&mut notifying).await;
             tokio::select! {
                 () = stop(&mut stopped) => return,
-                Some(_) = notifying.join_next() => {}
-                () = tokio::time::sleep(PERIOD) => {}
+                () = tokio::time::sleep(LOOK_PAUSE) => {}
+            }
+            loop {
+                tokio::select! {
+                    () = stop(&mut stopped) => return,
+                    Some(_) = notifying.join_next() => {}
+                    () = self.published.notified() => break,
+                }
             }
         }
+    }
+
+    /// Looks which zones have changed, and tells others of them.
+    async fn look(self: &Arc<Transfers>, notifying: &mut JoinSet<()>) {
+        let (generation, configured) = (self.engine.generation(), self.configured());
+        for (origin, given) in &configured.given {
+            let Some(options) = configured.zones.get(origin) else { continue };
+            let Some(zone) = self.make(given, &generation, options).await else { continue };
+            if !self.note(given, options, &zone).await {
+                continue;
+            }
+            for remote in &options.notify {
+                let (transfers, remote) = (Arc::clone(self), remote.clone());
+                let (name, zone) = (options.name.clone(), Arc::clone(&zone));
+                notifying.spawn(async move { transfers.tell(&name, &zone, &remote).await });
+            }
+        }
+    }
+
+    /// The zone as others get it.
+    async fn make(
+        &self,
+        given: &Arc<GivenZone>,
+        generation: &Arc<Generation>,
+        options: &ZoneTransfers,
+    ) -> Option<Arc<Zone>> {
+        if generation.pools().is_empty() {
+            return given.make(generation, options);
+        }
+        let (given, generation) = (Arc::clone(given), Arc::clone(generation));
+        let options = options.clone();
+        spawn_blocking(move || given.make(&generation, &options)).await.ok()?
     }
 
     /// Notes the zone that serves now. Whether it is another.

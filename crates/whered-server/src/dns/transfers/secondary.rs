@@ -12,7 +12,6 @@
 //! are asked lead to one question more, and questions are [`PAUSE`] apart.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,12 +19,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
 use whered_dns::transfer::{Schedule, SoaTimes, Transfer, is_newer};
-use whered_dns::{Dnssec, Zone};
-use whered_engine::sync;
+use whered_dns::{Dnssec, Zone, catalog};
+use whered_engine::{ZoneReport, ZoneSource, sync};
 
 use super::client::{self, AskError};
 use super::options::{Remote, ZoneTransfers};
-use super::{Transfers, add, copies, now_millis, stop};
+use super::times::now_millis;
+use super::{Transfers, add, copies, stop};
 
 /// The shortest time between two rounds of questions.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -76,8 +76,8 @@ struct State {
     zone: Option<Arc<Zone>>,
     schedule: Schedule,
     is_served: bool,
-    copy: PathBuf,
-    dnssec: Dnssec,
+    /// The zone as the engine knows it, with the place of its copy.
+    source: ZoneSource,
     /// The copy is older than the zone.
     is_copy_old: bool,
     /// The last one could not be written.
@@ -118,7 +118,7 @@ impl SecondaryZone {
     /// Follows the primaries until the stop.
     pub(super) async fn follow(
         self: &Arc<SecondaryZone>,
-        transfers: &Transfers,
+        transfers: &Arc<Transfers>,
         mut stopped: watch::Receiver<bool>,
     ) {
         let Some(mut state) = self.begin(transfers) else { return };
@@ -140,9 +140,14 @@ impl SecondaryZone {
             if state.schedule.is_expired(now_millis()) && state.is_served {
                 continue;
             }
+            // A round that lasts beyond the end of the zone is given up: it is late to expire.
+            let expiry = state.schedule.expires_at_millis().filter(|_| state.is_served);
+            let left = expiry.map(|at| at.saturating_sub(now_millis()));
             tokio::select! {
                 () = stop(&mut stopped) => break,
                 () = self.refresh(transfers, &mut state) => {}
+                () = tokio::time::sleep(Duration::from_millis(left.unwrap_or_default())),
+                    if left.is_some() => continue,
             }
             self.tell(&state);
             if state.copy_due().is_some_and(|pause| pause.is_zero()) {
@@ -156,10 +161,12 @@ impl SecondaryZone {
     }
 
     fn begin(&self, transfers: &Transfers) -> Option<State> {
-        let sources = transfers.engine.zone_sources();
-        let source = sources.into_iter().find(|source| source.name == self.options.name)?;
+        let source = transfers.engine.zone_source_of(&self.options.origin)?;
+        if !source.is_secondary || source.member != self.options.member {
+            return None;
+        }
         let generation = transfers.engine.generation();
-        let zone = generation.zones().zone(&self.options.origin);
+        let zone = generation.zone_as_given(&self.options.origin);
         let zone = zone.filter(|zone| !zone.is_unavailable()).cloned();
         let now = now_millis();
         let schedule = match zone.as_ref().and_then(|zone| zone.soa()) {
@@ -173,8 +180,7 @@ impl SecondaryZone {
             is_served: zone.is_some(),
             zone,
             schedule,
-            copy: source.path,
-            dnssec: source.dnssec,
+            source,
             is_copy_old: false,
             has_copy_failed: false,
             copied_at: None,
@@ -189,7 +195,7 @@ impl SecondaryZone {
         }
         let gone = Arc::new(Zone::unavailable(&self.options.origin));
         let name = &self.options.name;
-        match transfers.engine.serve_zone(name, &gone) {
+        match transfers.engine.serve_zone(&state.source, &gone) {
             Ok(_) => tracing::error!(
                 "zone '{name}' has expired: no primary has confirmed it within the time of its SOA; \
                  it answers SERVFAIL until one does"
@@ -200,8 +206,7 @@ impl SecondaryZone {
     }
 
     /// Asks one primary after another.
-    async fn refresh(&self, transfers: &Transfers, state: &mut State) {
-        let Ok(_permit) = transfers.incoming.acquire().await else { return };
+    async fn refresh(&self, transfers: &Arc<Transfers>, state: &mut State) {
         let whole = self.wants_whole.swap(0, Ordering::Relaxed) == 1;
         let count = self.options.primaries.len();
         let mut errors = Vec::new();
@@ -242,7 +247,10 @@ impl SecondaryZone {
         let origin = &self.options.origin;
         let old = state.zone.as_ref().filter(|_| !whole);
         if let Some(zone) = old {
-            let serial = client::ask_serial(primary, origin).await?;
+            let serial = {
+                let _permit = transfers.asking.acquire().await;
+                client::ask_serial(primary, origin).await?
+            };
             if serial == zone.serial() {
                 return Ok(RefreshResult::UpToDate);
             }
@@ -251,6 +259,7 @@ impl SecondaryZone {
                 return Err(AskError::new(format!("{found}; ZONE.RETRANSFER takes it")));
             }
         }
+        let _slot = transfers.incoming.take(primary.address.ip()).await;
         let found = self.transfer(transfers, state, primary, old).await;
         if found.is_err() {
             add(&transfers.counts.incoming_failed);
@@ -268,7 +277,7 @@ impl SecondaryZone {
         let origin = &self.options.origin;
         // Records that are left out here could not be found when changes remove them, and those
         // that are refused are looked for in whole zones.
-        if let Some(zone) = old.filter(|_| state.dnssec == Dnssec::Serve) {
+        if let Some(zone) = old.filter(|_| state.source.dnssec == Dnssec::Serve) {
             match self.changes(transfers, primary, zone).await {
                 Ok(found) => return Ok(found),
                 Err(error) => tracing::info!(
@@ -281,7 +290,7 @@ impl SecondaryZone {
         let size_max = self.options.size_max_bytes;
         match client::transfer(primary, origin, None, size_max).await? {
             Transfer::Whole(records) => {
-                let (origin, dnssec) = (origin.clone(), state.dnssec);
+                let (origin, dnssec) = (origin.clone(), state.source.dnssec);
                 let source = primary.address.to_string();
                 let built = blocking(move || Zone::from_records(&origin, &source, dnssec, records));
                 let zone = built.await?.map_err(AskError::new)?;
@@ -332,7 +341,7 @@ impl SecondaryZone {
     /// Serves what a primary gave.
     async fn take(
         &self,
-        transfers: &Transfers,
+        transfers: &Arc<Transfers>,
         state: &mut State,
         primary: &Remote,
         found: RefreshResult,
@@ -346,7 +355,13 @@ impl SecondaryZone {
         };
         let is_newer = newer.is_some();
         if let Some(zone) = newer {
-            match transfers.engine.serve_zone(name, &zone) {
+            if let Some(most) = self.options.members_max
+                && let Err(error) = catalog::members(&zone, most)
+            {
+                tracing::error!("zone '{name}' serves on as before: {error}");
+                return self.fail(transfers, state, error.to_string());
+            }
+            match serve(transfers, &state.source, &zone).await {
                 Ok(report) => tracing::info!(
                     "zone '{name}' from {} as generation {}: serial {}, {} records",
                     primary.address,
@@ -356,20 +371,26 @@ impl SecondaryZone {
                 ),
                 Err(error) => {
                     tracing::error!("zone '{name}' serves on as before: {error}");
-                    return self.fail(transfers, state, error.to_string());
+                    return self.fail(transfers, state, error);
                 }
             }
             state.zone = Some(zone);
             (state.is_served, state.is_copy_old) = (true, true);
+            if self.options.members_max.is_some() {
+                let transfers = Arc::clone(transfers);
+                // It fails only with a fault inside, which has been told.
+                let _ = blocking(move || transfers.apply_catalogs()).await;
+            }
         }
         let soa = state.zone.as_ref().and_then(|zone| zone.soa());
         if let Some(soa) = soa {
             state.schedule.succeeded(now_millis(), SoaTimes::of(&soa), jitter());
         }
         transfers.engine.note_zone_failure(name, None);
-        if !is_newer && !state.is_copy_old && !state.copy.as_os_str().is_empty() {
+        let copy = &state.source.path;
+        if !is_newer && !state.is_copy_old && !copy.as_os_str().is_empty() {
             // The copy may be gone, which the next one puts right.
-            let _ = copies::confirm(&state.copy, now_millis());
+            let _ = copies::confirm(copy, now_millis());
         }
         let mut status = sync::lock(&self.status);
         status.refreshes += 1;
@@ -380,13 +401,14 @@ impl SecondaryZone {
     async fn write_copy(&self, state: &mut State) {
         state.is_copy_old = false;
         state.copied_at = Some(Instant::now());
-        let (Some(zone), false) = (&state.zone, state.copy.as_os_str().is_empty()) else { return };
-        let (path, zone) = (state.copy.clone(), Arc::clone(zone));
+        let copy = &state.source.path;
+        let (Some(zone), false) = (&state.zone, copy.as_os_str().is_empty()) else { return };
+        let (path, zone) = (copy.clone(), Arc::clone(zone));
         let confirmed = state.schedule.confirmed_at_millis().unwrap_or_else(now_millis);
         let written = blocking(move || copies::write(&path, &zone, confirmed)).await;
         let written = written.and_then(|written| written.map_err(AskError::new));
         if let Err(error) = written {
-            let (name, path) = (&self.options.name, state.copy.display());
+            let (name, path) = (&self.options.name, state.source.path.display());
             tracing::error!("zone '{name}': its copy {path} cannot be written: {error}");
             (state.is_copy_old, state.has_copy_failed) = (true, true);
             return;
@@ -412,6 +434,24 @@ impl State {
         let since = self.copied_at.filter(|_| waits);
         Some(since.map_or(Duration::ZERO, |at| COPY_PAUSE.saturating_sub(at.elapsed())))
     }
+}
+
+/// Serves a zone; one that is signed here on another thread.
+async fn serve(
+    transfers: &Transfers,
+    source: &ZoneSource,
+    zone: &Arc<Zone>,
+) -> Result<ZoneReport, String> {
+    let engine = Arc::clone(&transfers.engine);
+    let served = match source.sign {
+        None => engine.serve_zone(source, zone),
+        Some(_) => {
+            let (source, zone) = (source.clone(), Arc::clone(zone));
+            let signed = blocking(move || engine.serve_zone(&source, &zone)).await;
+            signed.map_err(|error| error.to_string())?
+        }
+    };
+    served.map_err(|error| error.to_string())
 }
 
 /// Does what takes long on another thread.

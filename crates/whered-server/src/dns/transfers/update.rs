@@ -23,7 +23,8 @@ use whered_engine::{Ticket, UpdateError, WriteError};
 
 use super::answer::ServerMessage;
 use super::primary::Slot;
-use super::{Transfers, add, now_millis};
+use super::times::now_millis;
+use super::{Transfers, add};
 
 /// For how long a token is kept that nobody removes: certificates are issued within minutes.
 const TOKEN_MILLIS: u64 = 3_600_000;
@@ -31,50 +32,6 @@ const TOKEN_MILLIS: u64 = 3_600_000;
 const UPDATES_MAX: usize = 4;
 /// How long a client waits for its update.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Who may change what in a zone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpdatePolicy {
-    /// The TSIG key.
-    pub key: Name,
-    /// The names that it may change; none: all of the zone.
-    pub names: Vec<NamePattern>,
-    /// The types; none: all.
-    pub types: Vec<RecordType>,
-    /// It may set and remove tokens at names of ACME challenges, and nothing else.
-    pub acme: bool,
-}
-
-/// Names of a policy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NamePattern {
-    /// This one.
-    Exact(Name),
-    /// All below this one.
-    Below(Name),
-}
-
-impl NamePattern {
-    fn matches(&self, name: &Name) -> bool {
-        match self {
-            NamePattern::Exact(own) => own == name,
-            NamePattern::Below(above) => name != above && name.is_within(above),
-        }
-    }
-}
-
-impl UpdatePolicy {
-    /// Whether it allows a step; `is_token`: the update is about tokens of challenges alone.
-    fn allows(&self, step: &UpdateStep, is_token: bool) -> bool {
-        let (owner, record_type) = (step.owner(), step.record_type());
-        let is_of_name =
-            self.names.is_empty() || self.names.iter().any(|pattern| pattern.matches(owner));
-        // Who may remove all of a name may change all types.
-        let is_of_type = self.types.is_empty()
-            || record_type.is_some_and(|record_type| self.types.contains(&record_type));
-        is_of_name && is_of_type && (is_token || !self.acme)
-    }
-}
 
 impl Transfers {
     /// Answers an UPDATE. It is made on a thread of its own, so that a disk that hangs holds up a
