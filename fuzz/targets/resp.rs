@@ -17,6 +17,9 @@ mod cross_protocol;
 #[path = "../../crates/whered-server/src/resp/glob.rs"]
 #[allow(dead_code, reason = "this target asks a part of it")]
 mod glob;
+#[path = "../../crates/whered-server/src/resp/long_double.rs"]
+#[allow(dead_code, reason = "this target asks a part of it")]
+mod long_double;
 #[path = "../../crates/whered-server/src/resp/number.rs"]
 #[allow(dead_code, reason = "this target asks a part of it")]
 mod number;
@@ -25,6 +28,7 @@ mod number;
 mod protocol;
 
 use libfuzzer_sys::fuzz_target;
+use long_double::LongDouble;
 use protocol::{ParseOutcome, Parser};
 
 type Request = Vec<Vec<u8>>;
@@ -98,7 +102,18 @@ fn multibulk(requests: &[Request]) -> Vec<u8> {
     bytes
 }
 
+/// A sum has a text, which is read as a number with the same text.
+fn long_doubles(text: &[u8]) {
+    let Some(sum) = LongDouble::read(text).and_then(|read| read.plus(&LongDouble::ZERO)) else {
+        return;
+    };
+    let printed = sum.print();
+    let again = LongDouble::read(printed.as_bytes()).expect("what is printed is a number");
+    assert_eq!(again.print(), printed, "{}", text.escape_ascii());
+}
+
 fn numbers(text: &[u8]) {
+    long_doubles(text);
     let plain = std::str::from_utf8(text).ok();
     let strict =
         plain.and_then(|text| text.parse::<i64>().ok().filter(|number| number.to_string() == text));

@@ -73,6 +73,62 @@ def test_nothing_acknowledged_is_lost_by_kill_9_under_load(serve):
                     assert client.execute_command("CIDR.MATCH", f"set-{writer}", address) == f"{address}/32"
 
 
+def count_until_killed(port, worker, counted, taken):
+    """Counts, appends, sets pairs, combines and takes members, and notes what was acknowledged."""
+    try:
+        with redis.Redis(port=port, socket_timeout=5, retry=None, decode_responses=True) as client:
+            while True:
+                counted[worker] = client.incr(f"count:{worker}")
+                number = counted[worker]
+                client.append(f"text:{worker}", "x")
+                client.mset({f"left:{worker}": number, f"right:{worker}": number})
+                client.zadd(f"source:{worker}", {"a": number, "b": 0.5})
+                client.zunionstore(f"union:{worker}", {f"source:{worker}": 2.0})
+                # Another worker's wait may be served by this.
+                client.zadd("queue", {f"{worker}-{number}": number})
+                popped = client.bzpopmin("queue", timeout=1)
+                taken.append(popped[1])
+    except redis.RedisError:
+        pass
+
+
+def test_counters_pairs_combinations_and_taken_members_survive_kill_9(serve):
+    counted = {worker: 0 for worker in range(WRITERS)}
+    taken = []
+    server = serve("--data-dir", "data")
+    for round_number in range(ROUNDS):
+        firsts = dict(counted)
+        threads = [
+            threading.Thread(target=count_until_killed, args=(server.resp, worker, counted, taken))
+            for worker in range(WRITERS)
+        ]
+        for thread in threads:
+            thread.start()
+        with redis.Redis(port=server.resp) as client:
+            while int(client.get("count:0") or 0) < firsts[0] + 20 + 7 * round_number:
+                pass
+        server.kill()
+        for thread in threads:
+            thread.join()
+        server.start()
+        with redis.Redis(port=server.resp, decode_responses=True) as client:
+            left = set(client.zrange("queue", 0, -1))
+            assert not left & set(taken), "a member that was taken is there again"
+            assert len(taken) == len(set(taken)), "a member was taken twice"
+            for worker in range(WRITERS):
+                number = int(client.get(f"count:{worker}"))
+                # One more may be there: written, but its acknowledgement did not arrive.
+                assert number - counted[worker] in (0, 1), (round_number, worker)
+                counted[worker] = number
+                pair = client.mget(f"left:{worker}", f"right:{worker}")
+                assert pair[0] == pair[1] and number - int(pair[0]) in (0, 1, 2)
+                # Each round ends within a pass, so that the text may be one behind for each.
+                assert 0 <= number - client.strlen(f"text:{worker}") <= round_number + 1
+                source = dict(client.zrange(f"source:{worker}", 0, -1, withscores=True))
+                union = dict(client.zrange(f"union:{worker}", 0, -1, withscores=True))
+                assert union["b"] == 1 and 0 <= 2 * source["a"] - union["a"] <= 4
+
+
 @pytest.fixture
 def small_disk(tmp_path):
     """A tmpfs of a few megabytes; needs root."""

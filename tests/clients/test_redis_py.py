@@ -1,10 +1,13 @@
 """redis-py, as its users use it, in both protocol versions."""
 
 import re
+import threading
 
 import pytest
 import redis
 import requests
+
+from conftest import eventually
 
 
 @pytest.fixture(params=[2, 3], ids=["resp2", "resp3"])
@@ -193,3 +196,51 @@ def test_databases_and_prefix_sets_answer(client):
     assert client.execute_command("IP.GET", "city", "8.8.8.8", "country.iso_code") == [b"US"]
     assert client.execute_command("CIDR.MATCH", "bogons", "10.1.2.3") == b"10.0.0.0/8"
     assert client.execute_command("CIDR.MATCH", "bogons", "8.8.8.8") is None
+
+
+def test_combinations_random_members_and_ranges_of_names(client):
+    client.zadd("a", {"x": 1, "y": 2, "z": 3})
+    client.zadd("b", {"y": 10, "z": 0.5})
+    assert [row[0] for row in client.zunion(["a", "b"], withscores=True)] == [b"x", b"z", b"y"]
+    assert client.zinter(["a", "b"], aggregate="MAX") == [b"z", b"y"]
+    assert client.zdiff(["a", "b"]) == [b"x"]
+    assert client.zinterstore("c", {"a": 2, "b": 1}) == 2
+    assert client.zscore("c", "z") == 6.5
+    assert client.zintercard(2, ["a", "b"], limit=1) == 1
+    assert set(client.zrandmember("a", 5)) == {b"x", b"y", b"z"}
+    client.zadd("names", {"bob": 0, "ann": 0, "eve": 0})
+    assert client.zrangebylex("names", "[b", "+") == [b"bob", b"eve"]
+    assert client.zlexcount("names", "-", "(bob") == 1
+    assert client.zremrangebylex("names", "[a", "(b") == 1
+    assert client.zmpop(2, ["none", "names"], min=True)[0] == b"names"
+
+
+def test_a_queue_that_is_waited_for(client, demo):
+    other = redis.Redis(port=demo.resp, db=5)
+    found = []
+    waiter = threading.Thread(target=lambda: found.append(client.bzpopmin("jobs", timeout=20)))
+    waiter.start()
+
+    def one_waits():
+        assert other.info("clients")["blocked_clients"] == 1
+
+    eventually(one_waits)
+    other.zadd("jobs", {"second": 2, "first": 1})
+    waiter.join()
+    assert list(found[0])[:2] == [b"jobs", b"first"]
+    assert other.bzpopmax(["none", "jobs"], timeout=1)[1] == b"second"
+    assert other.bzpopmax("jobs", timeout=0.01) is None
+
+
+def test_counters_and_several_strings(client):
+    assert (client.incr("n"), client.incrby("n", 41), client.decr("n", 2)) == (1, 42, 40)
+    assert client.incrbyfloat("f", "10.5") == 10.5
+    assert client.incrbyfloat("f", "0.1") == 10.6
+    assert client.mset({"a": 1, "b": 2}) is True
+    assert client.mget("a", "none", "b") == [b"1", None, b"2"]
+    assert client.msetnx({"b": 3, "c": 4}) is False
+    assert client.setex("brief", 100, "x") and 99 <= client.ttl("brief") <= 100
+    assert client.getex("brief", persist=True) == b"x" and client.ttl("brief") == -1
+    assert client.getdel("brief") == b"x" and client.exists("brief") == 0
+    assert client.append("a", "23") == 3 and client.strlen("a") == 3
+    assert client.setnx("a", "no") is False and client.getset("a", "new") == b"123"

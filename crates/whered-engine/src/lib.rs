@@ -78,10 +78,11 @@ pub use generation::signing::SignSource;
 pub use journal::log::{Durability, Ticket, Written};
 pub use journal::watch::{CollectionChanges, FOLLOWED_MAX, MemberChange, Watch};
 pub use keyspace::sorted_set::SortedSet;
-pub use keyspace::value::{Data, Kind, Members, Ordered, Value};
+pub use keyspace::value::{Data, Kind, Members, MembersByRank, Ordered, TextForm, Value};
 pub use keyspace::{
-    AddCondition, Added, DATABASE_COUNT, ExpiryCondition, Found, Increment, Keyspace, Popped,
-    Renamed, ScoreRules, SetText, TextExpiry, TextSet,
+    AddCondition, Added, Aggregate, Combination, CombineOperation, CombinedMembers, DATABASE_COUNT,
+    ExpiryCondition, Found, Increment, Keyspace, Popped, Renamed, ScoreRules, SetText, TextChange,
+    TextExpiry, TextSet,
 };
 pub use prefix_sets::{LoadOptions, PrefixSets, ReadyMembers, SetInfo, SetOperation};
 pub use rulesets::{

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use support::Folder;
 use whered_engine::{
-    AddCondition, Clock, Engine, EngineOptions, ExpiryCondition, Increment, Keyspace, Kind,
-    Renamed, ScoreRules, SetText, TextExpiry, Value, WriteError,
+    AddCondition, Aggregate, Clock, Combination, CombineOperation, Engine, EngineOptions,
+    ExpiryCondition, Increment, Keyspace, Kind, Renamed, ScoreRules, SetText, TextChange,
+    TextExpiry, TextForm, Value, WriteError,
 };
 use whered_random::Random;
 
@@ -76,7 +77,10 @@ fn sorted(members: &BTreeMap<Vec<u8>, f64>) -> Vec<Vec<u8>> {
 fn step(random: &mut Random, keyspace: &Keyspace, twin: &mut Twin, now: u64) {
     drop_over(twin, now);
     let at = (random.below(3) as usize, format!("key{}", random.below(5)).into_bytes());
-    match random.below(24) {
+    match random.below(29) {
+        24 | 25 => change_text(random, keyspace, twin, &at, now),
+        26 => set_several(random, keyspace, twin, at.0),
+        27 | 28 => combine(random, keyspace, twin, &at),
         0..=10 => change_members(random, keyspace, twin, &at),
         11..=13 => set(random, keyspace, twin, &at, now),
         14..=17 => expire(random, keyspace, twin, &at, now),
@@ -91,6 +95,117 @@ fn step(random: &mut Random, keyspace: &Keyspace, twin: &mut Twin, now: u64) {
             twin.remove(&at);
             add(twin, &at, &scores);
         }
+    }
+}
+
+/// Changes a string by what it was.
+fn change_text(
+    random: &mut Random,
+    keyspace: &Keyspace,
+    twin: &mut Twin,
+    at: &(usize, Vec<u8>),
+    now: u64,
+) {
+    let ends = now + random.below(60);
+    let more = vec![b'x'; random.below(200) as usize];
+    let kind = random.below(5);
+    let answer = keyspace.change_text(at.0, &at.1, |text, _| {
+        let old = text.map(<[u8]>::to_vec);
+        let appended = [text.unwrap_or_default(), &more].concat();
+        let change = match kind {
+            0 | 1 => {
+                TextChange::Put { text: appended, expiry: TextExpiry::Keep, form: TextForm::Raw }
+            }
+            2 => TextChange::Expire(TextExpiry::At(ends)),
+            3 => TextChange::Expire(TextExpiry::Never),
+            _ => TextChange::Remove,
+        };
+        (old, change)
+    });
+    let old = match twin.get(at) {
+        Some((Held::Text(text), ends)) => Some((text.clone(), *ends)),
+        Some(_) => return assert!(matches!(answer, Err(WriteError::WrongKind))),
+        None => None,
+    };
+    let answer = answer.expect("room").value;
+    assert_eq!(answer, old.as_ref().map(|(text, _)| text.clone()));
+    let (text, old_ends) = old.clone().unwrap_or_default();
+    match kind {
+        0 | 1 => drop(twin.insert(at.clone(), (Held::Text([text, more].concat()), old_ends))),
+        2 if old.is_some() && ends > now => {
+            twin.insert(at.clone(), (Held::Text(text), Some(ends)));
+        }
+        3 if old.is_some() => drop(twin.insert(at.clone(), (Held::Text(text), None))),
+        _ => drop(twin.remove(at)),
+    }
+    // A time that is over removes the key, kept or not.
+    if twin.get(at).is_some_and(|(_, ends)| *ends == Some(now)) && kind < 2 {
+        twin.remove(at);
+    }
+}
+
+/// Sets several strings, all or none.
+fn set_several(random: &mut Random, keyspace: &Keyspace, twin: &mut Twin, number: usize) {
+    let pairs: Vec<(Vec<u8>, Vec<u8>)> = (0..=random.below(3))
+        .map(|_| (format!("key{}", random.below(9)).into_bytes(), vec![b'v'; 3]))
+        .collect();
+    let given: Vec<(&[u8], &[u8])> =
+        pairs.iter().map(|(key, text)| (&key[..], &text[..])).collect();
+    let only_new = random.below(2) == 0;
+    let done = keyspace.set_strings(number, &given, only_new).expect("room").value;
+    let exists = pairs.iter().any(|(key, _)| twin.contains_key(&(number, key.clone())));
+    assert_eq!(done, !only_new || !exists);
+    if done {
+        let held = pairs.into_iter().map(|(key, text)| ((number, key), (Held::Text(text), None)));
+        twin.extend(held);
+    }
+}
+
+/// Stores a union, an intersection or a difference.
+fn combine(random: &mut Random, keyspace: &Keyspace, twin: &mut Twin, at: &(usize, Vec<u8>)) {
+    let keys: Vec<Vec<u8>> =
+        (0..=random.below(3)).map(|_| format!("key{}", random.below(5)).into_bytes()).collect();
+    let operation = match random.below(3) {
+        0 => CombineOperation::Union,
+        1 => CombineOperation::Intersection,
+        _ => CombineOperation::Difference,
+    };
+    let combination = Combination {
+        operation,
+        keys: keys.iter().map(Vec::as_slice).collect(),
+        weights: Vec::new(),
+        aggregate: Aggregate::Highest,
+    };
+    let answer = keyspace.store_combination(at.0, &at.1, &combination);
+    let mut sources: Vec<BTreeMap<Vec<u8>, f64>> = Vec::new();
+    for key in &keys {
+        match twin.get(&(at.0, key.clone())) {
+            Some((Held::Text(_), _)) => {
+                return assert!(matches!(answer, Err(WriteError::WrongKind)));
+            }
+            Some((Held::Scores(scores), _)) => sources.push(scores.clone()),
+            None => sources.push(BTreeMap::new()),
+        }
+    }
+    let mut result: BTreeMap<Vec<u8>, f64> = BTreeMap::new();
+    for (member, score) in sources.iter().flatten() {
+        let count = sources.iter().filter(|source| source.contains_key(member)).count();
+        let is_in = match operation {
+            CombineOperation::Union => true,
+            CombineOperation::Intersection => count == sources.len(),
+            CombineOperation::Difference => count == 1 && sources[0].contains_key(member),
+        };
+        if is_in {
+            let highest = result.entry(member.clone()).or_insert(*score);
+            *highest = highest.max(*score);
+        }
+    }
+    let existed = twin.contains_key(at);
+    let expected = (result.len(), existed || !result.is_empty());
+    assert_eq!(answer.expect("room").value, expected);
+    twin.remove(at);
+    if !result.is_empty() {
+        twin.insert(at.clone(), (Held::Scores(result), None));
     }
 }
 
@@ -244,6 +359,54 @@ fn expire(
     } else if allowed && let Some((_, slot)) = twin.get_mut(at) {
         *slot = Some(ends as u64);
     }
+}
+
+#[test]
+fn several_keys_are_read_as_they_are_at_one_moment() {
+    let folder = Folder::new();
+    let engine = open(&folder, &Arc::new(AtomicU64::new(1)));
+    let keyspace = engine.keyspace();
+    keyspace.set_strings(0, &[(b"a", b"0"), (b"b", b"0")], false).expect("room");
+    std::thread::scope(|scope| {
+        let writers = [1_u32, 2].map(|writer| {
+            scope.spawn(move || {
+                for n in 0..2000 {
+                    let text = format!("{writer}-{n}").into_bytes();
+                    keyspace.set_strings(0, &[(b"a", &text), (b"b", &text)], false).expect("room");
+                }
+            })
+        });
+        while !writers.iter().all(|writer| writer.is_finished()) {
+            let texts = keyspace.read_all(0, &[b"b", b"a", b"b", b"none"], |values| {
+                values.iter().map(|it| it.and_then(Value::text).map(<[u8]>::to_vec)).collect()
+            });
+            let texts: Vec<Option<Vec<u8>>> = texts;
+            assert!(texts[0] == texts[1] && texts[1] == texts[2], "{texts:?}");
+            assert_eq!(texts[3], None);
+        }
+    });
+    // Readers of two keys in either order, and writers of both, get along.
+    let rules = ScoreRules::default();
+    std::thread::scope(|scope| {
+        for keys in [[&b"x"[..], b"y"], [b"y", b"x"]] {
+            scope.spawn(move || {
+                for _ in 0..3000 {
+                    keyspace.read_sorted_sets(0, &keys, |sets| sets.len()).expect("sorted sets");
+                }
+            });
+        }
+        for key in [&b"x"[..], b"y"] {
+            scope.spawn(move || {
+                for n in 0..3000 {
+                    let score = f64::from(n);
+                    keyspace.add_scores(0, key, &[(b"m", score)], rules).expect("room");
+                    if n % 7 == 0 {
+                        keyspace.remove_members(0, key, &[b"m"]).expect("room");
+                    }
+                }
+            });
+        }
+    });
 }
 
 #[test]

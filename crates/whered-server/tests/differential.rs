@@ -136,7 +136,10 @@ impl Run {
                 }
             }
             self.follow(words, &ours.bytes);
-            if !failed && let Some(key) = generator::destination(words) {
+            let removes_by_name = words[0].eq_ignore_ascii_case(b"zremrangebylex");
+            if !failed && removes_by_name {
+                self.compare_stored(words, &words[1], known);
+            } else if !failed && let Some(key) = generator::destination(words) {
                 self.compare_stored(words, key, known);
             }
         }
@@ -156,6 +159,7 @@ impl Run {
             let word = word.to_ascii_lowercase();
             word == b"count"
                 || word == b"bylex"
+                || word == b"zremrangebylex"
                 || word == b"frommember"
                 || word == b"georadiusbymember"
         };

@@ -238,3 +238,40 @@ fn lists_of_names_are_shown_beside_those_of_redis() {
     assert!(user.starts_with("*12\r\n") && !user.contains("sets"), "{user}");
     server.stop().unwrap();
 }
+
+#[test]
+fn each_key_of_several_is_checked_wherever_the_command_has_it() {
+    let server = start("names_several");
+    let [mut keys_only, mut everything] =
+        ["keys-only", "everything"].map(|user| login(&server, user));
+    for request in [
+        "ZUNION 2 b:a other",
+        "ZINTERCARD 2 other b:a LIMIT 1",
+        "ZUNIONSTORE other 1 b:a",
+        "ZDIFFSTORE b:d 2 b:a other WITHSCORES",
+        "ZMPOP 2 b:a other MIN",
+        "BZMPOP 0 2 b:a other MIN",
+        "BZPOPMIN b:a other 0",
+        "MGET b:a other",
+        "MSET b:a 1 other 2",
+        "MSETNX b:a 1 other 2",
+        "GETEX other",
+        "INCR other",
+        "ZREMRANGEBYLEX other - +",
+    ] {
+        assert_eq!(ask(&mut keys_only, request), denied("keys"), "{request}");
+        // DRYRUN says the same, and runs nothing.
+        let expected = "This user has no permissions to access the 'other' key";
+        let told = ask(&mut everything, &format!("ACL DRYRUN keys-only {request}"));
+        assert_eq!(told, format!("${}\r\n{expected}\r\n", expected.len()), "{request}");
+        assert_eq!(ask(&mut everything, &format!("ACL DRYRUN everything {request}")), "+OK\r\n");
+    }
+    // Values between keys, options and timeouts are no keys.
+    for request in ["MSET b:a other", "ZUNION 1 b:a WITHSCORES", "BZPOPMIN b:x 0.01", "MGET b:a"] {
+        assert!(!ask(&mut keys_only, request).starts_with("-NOPERM"), "{request}");
+    }
+    assert_eq!(ask(&mut everything, "EXISTS other b:d"), ":0\r\n");
+    let told = ask(&mut everything, "ACL DRYRUN keys-only IP.GET city 192.0.2.1");
+    assert!(told.ends_with("This user has no permissions to access one of the databases\r\n"));
+    server.stop().unwrap();
+}

@@ -40,6 +40,101 @@ const NUMBERS: [&str; 2] = ["0", "1"];
 
 /// Requests by command. Of requests separated by `;` only the last one runs under `WATCH`.
 const CASES: &[(&str, &[&str])] = &[
+    ("append", &["APPEND points x", "APPEND text x", "APPEND missing x"]),
+    (
+        "bzmpop",
+        &[
+            "BZMPOP 0.01 1 missing MIN",
+            "BZMPOP 0.01 2 missing text MIN",
+            "BZMPOP 0 2 missing scores MAX COUNT 2",
+            "BZMPOP 0 2 single scores MAX",
+        ],
+    ),
+    ("bzpopmax", &["BZPOPMAX missing 0.01", "BZPOPMAX text 0", "BZPOPMAX missing scores single 0"]),
+    ("bzpopmin", &["BZPOPMIN missing 0.01", "BZPOPMIN text 0", "BZPOPMIN missing scores single 0"]),
+    ("decr", &["DECR text", "DECR points", "DECR missing"]),
+    ("decrby", &["DECRBY text 2", "DECRBY missing x", "DECRBY missing 0", "DECRBY missing 2"]),
+    ("getdel", &["GETDEL missing", "GETDEL points", "GETDEL text"]),
+    (
+        "getex",
+        &[
+            "GETEX missing EX 100",
+            "GETEX points EX 100",
+            "GETEX text",
+            "GETEX text PERSIST",
+            "GETEX timed PERSIST",
+            "GETEX text EX 100",
+            "GETEX text EXAT 1",
+            "GETEX text EX 0",
+        ],
+    ),
+    ("getset", &["GETSET points x", "GETSET text v", "GETSET missing v", "GETSET timed v"]),
+    ("incr", &["INCR text", "INCR points", "INCR missing"]),
+    ("incrby", &["INCRBY text 2", "INCRBY missing x", "INCRBY missing 0", "INCRBY missing 2"]),
+    (
+        "incrbyfloat",
+        &[
+            "INCRBYFLOAT text 2",
+            "INCRBYFLOAT missing x",
+            "INCRBYFLOAT missing 0",
+            "INCRBYFLOAT missing 2.5",
+        ],
+    ),
+    ("mset", &["MSET text", "MSET text v missing w", "MSET points v absent w"]),
+    ("msetnx", &["MSETNX text v missing w", "MSETNX text", "MSETNX missing v absent w"]),
+    ("psetex", &["PSETEX text 0 v", "PSETEX text 100000 v", "PSETEX points 100000 v"]),
+    ("setex", &["SETEX text 0 v", "SETEX text 100 v", "SETEX points 100 v"]),
+    ("setnx", &["SETNX text w", "SETNX points w", "SETNX missing w"]),
+    (
+        "zdiffstore",
+        &[
+            "ZDIFFSTORE missing 1 absent",
+            "ZDIFFSTORE result 1 text",
+            "ZDIFFSTORE result 1 missing",
+            "ZDIFFSTORE result 2 scores single",
+            "ZDIFFSTORE scores 1 scores",
+            "ZDIFFSTORE text 1 scores",
+        ],
+    ),
+    (
+        "zinterstore",
+        &[
+            "ZINTERSTORE missing 2 scores absent",
+            "ZINTERSTORE result 2 scores text",
+            "ZINTERSTORE result 2 scores missing",
+            "ZINTERSTORE result 2 scores single",
+        ],
+    ),
+    (
+        "zunionstore",
+        &[
+            "ZUNIONSTORE missing 2 missing absent",
+            "ZUNIONSTORE result 1 text",
+            "ZUNIONSTORE result 1 missing",
+            "ZUNIONSTORE result 2 scores single",
+            "ZUNIONSTORE result 1 scores AGGREGATE",
+            "ZUNIONSTORE missing 2 points scores",
+        ],
+    ),
+    (
+        "zmpop",
+        &[
+            "ZMPOP 1 missing MIN",
+            "ZMPOP 2 missing text MIN",
+            "ZMPOP 2 missing scores MAX COUNT 2",
+            "ZMPOP 2 single scores MAX",
+        ],
+    ),
+    (
+        "zremrangebylex",
+        &[
+            "ZREMRANGEBYLEX missing - +",
+            "ZREMRANGEBYLEX text - +",
+            "ZREMRANGEBYLEX scores [x +",
+            "ZREMRANGEBYLEX scores - +",
+            "ZREMRANGEBYLEX scores [a [a",
+        ],
+    ),
     (
         "copy",
         &[

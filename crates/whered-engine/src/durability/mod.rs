@@ -178,6 +178,11 @@ impl Snapshots {
         self.request.wait(timeout)
     }
 
+    /// The journal's last entry when the last good one began.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.status().sequence
+    }
+
     /// Notes that one begins, what the journal has taken so far, and its last entry.
     pub(crate) fn begin(&self, journal_bytes: u64, sequence: u64) {
         self.bytes.store(0, Ordering::Relaxed);

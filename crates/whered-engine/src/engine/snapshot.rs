@@ -47,6 +47,11 @@ impl Engine {
         result.map(|report| SnapshotReport { elapsed, ..report })
     }
 
+    /// How many entries the journal has that the last snapshot has not: those since it began.
+    pub fn changes_since_snapshot(&self) -> u64 {
+        self.log.last_sequence().saturating_sub(self.snapshots.sequence())
+    }
+
     /// Asks for a snapshot the thread that waits in [`Engine::wait_for_snapshot_request`].
     ///
     /// # Errors

@@ -38,6 +38,8 @@ pub(super) struct Keys {
     pub(super) entries: HashMap<Box<[u8]>, Entry>,
     pub(super) by_hash: BTreeMap<u64, Vec<Box<[u8]>>>,
     expiring: BTreeSet<(u64, Box<[u8]>)>,
+    /// The sum of all expiry times.
+    expiring_sum_millis: u128,
 }
 
 /// One key's value and its end.
@@ -119,6 +121,7 @@ impl Keys {
             entries: HashMap::new(),
             by_hash: BTreeMap::new(),
             expiring: BTreeSet::new(),
+            expiring_sum_millis: 0,
         }
     }
 
@@ -140,6 +143,12 @@ impl Keys {
     /// How many keys have an expiry time.
     pub(super) fn expiring_len(&self) -> usize {
         self.expiring.len()
+    }
+
+    /// The mean of all expiry times, in milliseconds since 1970.
+    pub(super) fn mean_expiry_millis(&self) -> Option<u64> {
+        let mean = self.expiring_sum_millis.checked_div(self.expiring.len() as u128)?;
+        u64::try_from(mean).ok()
     }
 
     /// Up to `limit` keys whose time is over.
@@ -191,9 +200,11 @@ impl Keys {
             return false;
         };
         if let Some(old) = std::mem::replace(&mut entry.expires_at_millis, expires_at_millis) {
+            self.expiring_sum_millis -= u128::from(old);
             self.expiring.remove(&(old, Box::from(key)));
         }
         if let Some(at) = expires_at_millis {
+            self.expiring_sum_millis += u128::from(at);
             self.expiring.insert((at, key.into()));
         }
         true
@@ -209,6 +220,7 @@ impl Keys {
             self.by_hash.remove(&hash);
         }
         if let Some(at) = entry.expires_at_millis {
+            self.expiring_sum_millis -= u128::from(at);
             self.expiring.remove(&(at, key));
         }
         Some(entry)

@@ -17,13 +17,10 @@ use super::keys::{Entry, Keys, Slot};
 use super::soon::exclusive_soon;
 use super::value::{Kind, Ordered, Value};
 use super::whole::delete_operation;
-use super::{Keyspace, exclusive, number_byte, shared};
+use super::{Keyspace, POLITE_WAITS, exclusive, number_byte, shared};
 use crate::error::WriteError;
 use crate::journal::log::{EntryReservation, Ticket, Written};
 use crate::journal::operation::Operation;
-
-/// How often a writer gives the map back to wait for a value in use, before it keeps the map.
-const POLITE_WAITS: usize = 4;
 
 /// How long names of members may be together for the journal to keep them in the place of ranks.
 const NAMES_BYTES_MAX: usize = 64 << 10;

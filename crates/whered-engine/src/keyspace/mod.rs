@@ -22,6 +22,8 @@
 //!   map back as soon as it has the value; a writer that meets a value in use waits awake for a
 //!   moment (`soon`) and then gives the map back while it sleeps, a few times, so that a long
 //!   search holds up nobody but that value's writers;
+//! - who reads several values at one moment locks them in the order of their addresses, with the
+//!   map shared until it has all; a value in use is waited for as writers do;
 //! - expiry: a key whose time is over is invisible at once. It goes by a removal of its own in the
 //!   journal, made by the next writer of that key or by [`Keyspace::sweep`]. Replaying asks no
 //!   clock: what was not removed before the end is there again, invisible, and swept.
@@ -30,6 +32,7 @@
 //! Costs: a lookup is one hash probe and the value's own cost; SCAN is O(keys given).
 
 mod additions;
+mod combine;
 mod found;
 mod keys;
 mod members;
@@ -37,15 +40,18 @@ mod replay;
 pub(crate) mod saving;
 mod soon;
 pub(crate) mod sorted_set;
+mod strings;
 pub(crate) mod value;
 mod whole;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use additions::{AddCondition, Added, ScoreRules};
+pub use combine::{Aggregate, Combination, CombineOperation, CombinedMembers};
 pub use found::Found;
 pub use members::{Increment, Popped};
+pub use strings::TextChange;
 pub use whole::{ExpiryCondition, Renamed, SetText, TextExpiry, TextSet};
 
 use crate::account::Account;
@@ -55,8 +61,11 @@ use crate::journal::log::{Log, Ticket, Written};
 use crate::sync;
 use keys::{Entry, Keys, Slot};
 use saving::Saving;
-use soon::shared_soon;
+use soon::{shared_soon, try_shared_soon};
 use value::{Kind, Value};
+
+/// How often a caller gives the map back to wait for a value in use, before it keeps the map.
+const POLITE_WAITS: usize = 4;
 
 /// How many numbered databases there are.
 pub const DATABASE_COUNT: usize = 16;
@@ -72,6 +81,8 @@ pub struct Keyspace {
     clock: Clock,
     /// The clock in seconds, as it was when it was last asked; for idle times only.
     seconds: Arc<AtomicU32>,
+    /// How many keys were removed because their time was over.
+    expired: AtomicU64,
 }
 
 impl Keyspace {
@@ -80,7 +91,8 @@ impl Keyspace {
         let (saving, account) = (Saving::default(), Arc::default());
         let numbers =
             std::array::from_fn(|_| RwLock::new(Keys::new(&seconds, saving.epoch(), &account)));
-        Keyspace { numbers, saving, account, log, clock, seconds }
+        let expired = AtomicU64::new(0);
+        Keyspace { numbers, saving, account, log, clock, seconds, expired }
     }
 
     /// These keys, from now on logged here.
@@ -118,6 +130,55 @@ impl Keyspace {
         let value = shared_soon(&slot.value);
         drop(guard);
         Some(read(&value))
+    }
+
+    /// Reads several values as they are at one moment, each under its shared lock; `None` are keys
+    /// that do not exist. What holds for [`Keyspace::read`] holds here.
+    pub fn read_all<R>(
+        &self,
+        number: usize,
+        keys: &[&[u8]],
+        read: impl FnOnce(&[Option<&Value>]) -> R,
+    ) -> R {
+        let guard = self.log.gate().shared();
+        for waits in 0.. {
+            let map = self.shared(number);
+            let live = |key: &&[u8]| map.get(key).filter(|entry| !self.is_over(entry));
+            let slots: Vec<Option<Arc<Slot>>> =
+                keys.iter().map(|key| live(key).map(|entry| Arc::clone(&entry.slot))).collect();
+            // Each is locked once, and all callers lock in the order of addresses.
+            let mut distinct: Vec<&Arc<Slot>> = slots.iter().flatten().collect();
+            distinct.sort_unstable_by_key(|slot| Arc::as_ptr(slot));
+            distinct.dedup_by_key(|slot| Arc::as_ptr(slot));
+            let mut values = Vec::with_capacity(distinct.len());
+            let is_last = waits == POLITE_WAITS;
+            let busy = distinct.iter().find(|slot| {
+                let value = match is_last {
+                    true => Some(shared_soon(&slot.value)),
+                    false => try_shared_soon(&slot.value),
+                };
+                value.map(|value| values.push(value)).is_none()
+            });
+            if let Some(busy) = busy {
+                // Whoever makes or removes keys does not wait for what is in use.
+                let busy = Arc::clone(busy);
+                drop((values, map));
+                drop(shared(&busy.value));
+                continue;
+            }
+            drop(map);
+            // From here on a transaction cannot change what is read before this is over.
+            drop(guard);
+            distinct.iter().for_each(|slot| self.note_use(slot));
+            let value = |slot: &Arc<Slot>| {
+                let place = distinct.binary_search_by_key(&Arc::as_ptr(slot), |it| Arc::as_ptr(it));
+                place.ok().map(|place| &*values[place]).filter(|value| !value.is_empty())
+            };
+            let found: Vec<Option<&Value>> =
+                slots.iter().map(|slot| slot.as_ref().and_then(value)).collect();
+            return read(&found);
+        }
+        unreachable!("the last of the waits locks all values")
     }
 
     /// What kind of value a key holds; `None` when it does not exist. O(1).
@@ -170,6 +231,19 @@ impl Keyspace {
     pub fn expiring_len(&self, number: usize) -> usize {
         let _guard = self.log.gate().shared();
         self.shared(number).expiring_len()
+    }
+
+    /// How long keys that have an expiry time stay, in the mean, in milliseconds; 0 without any.
+    /// Those whose time is over, and that are not removed yet, stay for no time. O(1).
+    pub fn mean_life_millis(&self, number: usize) -> u64 {
+        let _guard = self.log.gate().shared();
+        let now_millis = self.now_millis();
+        self.shared(number).mean_expiry_millis().map_or(0, |at| at.saturating_sub(now_millis))
+    }
+
+    /// How many keys were removed since the start because their time was over. O(1).
+    pub fn expired_total(&self) -> u64 {
+        self.expired.load(Ordering::Relaxed)
     }
 
     /// Every key, in no particular order. O(keys).

@@ -24,6 +24,11 @@ pub(super) fn shared_soon<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     awake(|| lock.try_read()).unwrap_or_else(|| shared(lock))
 }
 
+/// The shared lock, if it can be had soon.
+pub(super) fn try_shared_soon<T>(lock: &RwLock<T>) -> Option<RwLockReadGuard<'_, T>> {
+    awake(|| lock.try_read())
+}
+
 /// The exclusive lock, if it can be had soon.
 pub(super) fn exclusive_soon<T>(lock: &RwLock<T>) -> Option<RwLockWriteGuard<'_, T>> {
     awake(|| lock.try_write())

@@ -122,6 +122,16 @@ impl SortedSet {
         Entries { chunks: &self.chunks, front, back, ranks: start..end }
     }
 
+    /// What finds members by their ranks; made once for several. O(n / 512).
+    pub fn rank_index(&self) -> RankIndex<'_> {
+        let mut start = 0;
+        let starts = self.chunks.iter().map(|chunk| {
+            start += chunk.len();
+            start - chunk.len()
+        });
+        RankIndex { starts: starts.collect(), chunks: &self.chunks }
+    }
+
     /// The members that come after a place in the order, whether or not a member stands there.
     pub fn iter_after(&self, score: f64, member: &[u8]) -> Entries<'_> {
         let rank = match self.position_of(score, member) {
@@ -220,6 +230,23 @@ impl SortedSet {
 fn compare((score, member): &Entry, other_score: f64, other: &[u8]) -> Ordering {
     // There is neither NaN nor a negative zero, so this is the numbers' own order.
     score.total_cmp(&other_score).then_with(|| (**member).cmp(other))
+}
+
+/// Members by rank; see [`SortedSet::rank_index`].
+#[derive(Clone, Debug)]
+pub struct RankIndex<'a> {
+    /// The rank of each chunk's first entry.
+    starts: Vec<usize>,
+    chunks: &'a [Vec<Entry>],
+}
+
+impl<'a> RankIndex<'a> {
+    /// The member with this rank and its score; O(log n).
+    pub fn get(&self, rank: usize) -> Option<(&'a [u8], f64)> {
+        let chunk = self.starts.partition_point(|start| *start <= rank).checked_sub(1)?;
+        let (score, member) = self.chunks[chunk].get(rank - self.starts[chunk])?;
+        Some((member, *score))
+    }
 }
 
 /// Members and scores in order; see [`SortedSet::iter_ranks`].
@@ -330,6 +357,7 @@ mod tests {
             let up_to = expected.iter().filter(|(_, score)| *score <= limit).count();
             assert_eq!(set.rank_of_limit(limit, false), below);
             assert_eq!(set.rank_of_limit(limit, true), up_to);
+            assert_eq!(set.rank_index().get(start).map(owned), expected.get(start).cloned());
         }
         for (rank, (member, score)) in expected.iter().enumerate().step_by(97) {
             let after = set.iter_after(*score, member).map(owned);

@@ -31,6 +31,20 @@ pub struct Value {
     data: Data,
     /// Redis would keep this sorted set in its large form; it stays large when it shrinks.
     is_large: bool,
+    /// How Redis would keep this text; as it would after a restart, when it was loaded.
+    form: TextForm,
+}
+
+/// How Redis keeps a string, which `OBJECT ENCODING` tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TextForm {
+    /// As an integer, if it is one.
+    #[default]
+    Compact,
+    /// As a string, together with its header if it is short.
+    Embedded,
+    /// As a string that can grow.
+    Raw,
 }
 
 /// The data of a value.
@@ -56,7 +70,7 @@ pub enum Kind {
 impl Value {
     /// A sorted set without members: a point index, until another score comes.
     pub(crate) fn empty() -> Value {
-        Value { data: Data::Collection(Points::new()), is_large: false }
+        Value::of_data(Data::Collection(Points::new()))
     }
 
     /// A sorted set of these members.
@@ -70,7 +84,16 @@ impl Value {
 
     /// A text.
     pub(crate) fn of_text(text: &[u8]) -> Value {
-        Value { data: Data::Text(text.into()), is_large: false }
+        Value::of_data(Data::Text(text.into()))
+    }
+
+    /// A text that Redis would keep in this form.
+    pub(crate) fn of_formed_text(text: &[u8], form: TextForm) -> Value {
+        Value { form, ..Value::of_text(text) }
+    }
+
+    fn of_data(data: Data) -> Value {
+        Value { data, is_large: false, form: TextForm::Compact }
     }
 
     /// The data.
@@ -122,8 +145,8 @@ impl Value {
         match &self.data {
             Data::Collection(_) | Data::SortedSet(_) if self.is_large => "skiplist",
             Data::Collection(_) | Data::SortedSet(_) => "listpack",
-            Data::Text(text) if is_integer(text) => "int",
-            Data::Text(text) if text.len() <= 44 => "embstr",
+            Data::Text(text) if self.form == TextForm::Compact && is_integer(text) => "int",
+            Data::Text(text) if self.form != TextForm::Raw && text.len() <= 44 => "embstr",
             Data::Text(_) => "raw",
         }
     }
@@ -215,7 +238,7 @@ impl Value {
 
     /// A value that was loaded.
     pub(crate) fn of_loaded(data: Data) -> Value {
-        let mut value = Value { data, is_large: false };
+        let mut value = Value::of_data(data);
         value.note_size(b"");
         value
     }
@@ -329,9 +352,38 @@ impl<'a> Ordered<'a> {
         }
     }
 
+    /// What finds members by their ranks; made once for several.
+    pub fn by_rank(self) -> MembersByRank<'a> {
+        match self {
+            Ordered::Points(points) => MembersByRank::Points(points),
+            Ordered::Scores(set) => MembersByRank::Scores(set.rank_index()),
+        }
+    }
+
     /// All members and their scores, in order.
     pub fn iter(self) -> Members<'a> {
         self.iter_ranks(0..self.len())
+    }
+}
+
+/// Members by rank; see [`Ordered::by_rank`].
+#[derive(Clone, Debug)]
+pub enum MembersByRank<'a> {
+    /// Of a point index.
+    Points(&'a Points),
+    /// Of a plain sorted set.
+    Scores(sorted_set::RankIndex<'a>),
+}
+
+impl<'a> MembersByRank<'a> {
+    /// The member with this rank and its score; O(log n).
+    pub fn get(&self, rank: usize) -> Option<(&'a [u8], f64)> {
+        match self {
+            MembersByRank::Points(points) => {
+                points.iter_ranks(rank..rank.checked_add(1)?).next().map(with_score)
+            }
+            MembersByRank::Scores(index) => index.get(rank),
+        }
     }
 }
 
@@ -438,6 +490,9 @@ mod tests {
             }
         }
         assert_eq!(points.rank(b"m7"), plain.rank(b"m7"));
+        for rank in [0, 7, 499, 500, usize::MAX] {
+            assert_eq!(points.by_rank().get(rank), plain.by_rank().get(rank), "{rank}");
+        }
         assert_eq!(points.place(b"m7"), plain.place(b"m7"));
     }
 

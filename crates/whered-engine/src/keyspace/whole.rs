@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::keys::{Entry, Keys};
 use super::value::{Kind, Value};
@@ -124,6 +125,7 @@ impl Keyspace {
         // points, which takes long and needs no lock.
         let live = removed.iter().filter(|(_, entry)| !self.is_over(entry));
         let count = live.inspect(|(key, _)| each(key)).count();
+        self.expired.fetch_add((removed.len() - count) as u64, Ordering::Relaxed);
         Ok(Written { value: count, ticket })
     }
 
@@ -144,6 +146,7 @@ impl Keyspace {
             return Ok(0);
         }
         let removed: Vec<Entry> = over.iter().filter_map(|key| keys.remove(key)).collect();
+        self.expired.fetch_add(removed.len() as u64, Ordering::Relaxed);
         room.append(&delete_operation(number, &over));
         drop(keys);
         Ok(removed.len())
@@ -198,6 +201,7 @@ impl Keyspace {
         };
         let value = Value::of_text(set.text);
         let _guard = self.log.gate().shared();
+        self.remove_if_over(number, key)?;
         let room = self.log.reserve_batched(operation(None).size_bytes())?;
         let now_millis = self.now_millis();
         let mut keys = self.exclusive(number);

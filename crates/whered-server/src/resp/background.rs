@@ -1,4 +1,5 @@
-//! Commands that take long: done on a thread of their own, while the worker serves others.
+//! Commands that take long: done on a thread of their own, while the worker serves others. And the
+//! connection's side of commands that wait for data (`waiting`).
 //!
 //! Not for: changing data that other commands change too, which `EXEC` must keep out: that is left
 //! to what the work gives, which the worker runs behind its gate; nor for what `SAVE` does, which
@@ -14,14 +15,14 @@
 //! [`AT_A_TIME`] threads; more commands are done by their workers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::thread::Builder;
-use whered_engine::sync;
 
 use whered_engine::Engine;
 
 use super::commands::effect::Effect;
+use super::pending::{Finish, PendingReply, Wait};
 use super::reply::{Failure, Reply};
 use super::session::{ReplyMode, Session};
 use crate::reload::with_lowest_priority;
@@ -31,22 +32,29 @@ const AT_A_TIME: usize = 4;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
-/// What changes data and writes the reply when the work is done: on the connection's worker, with
-/// its lane of the gate held. It must be short, and change no keys, since nothing reads its effect.
-pub(crate) type Finish = Box<dyn FnOnce(&mut Reply) -> Result<Effect, Failure> + Send>;
-
-/// A command whose work goes on elsewhere.
+/// A command whose work goes on elsewhere, or that waits for data.
 pub(crate) struct BackgroundCommand {
-    finish: Arc<Mutex<Option<Finish>>>,
+    pending: PendingReply,
     /// Which replies the client wanted when it asked.
     mode: ReplyMode,
+    /// What it waits for, if it is a wait for data.
+    pub(crate) wait: Option<Wait>,
 }
 
 impl BackgroundCommand {
+    /// A command that waits for data.
+    pub(crate) fn waiting(pending: PendingReply, mode: ReplyMode, wait: Wait) -> BackgroundCommand {
+        BackgroundCommand { pending, mode, wait: Some(wait) }
+    }
+
     /// What is left to do, once the work is done.
     pub(crate) fn take(&self) -> Option<(Finish, ReplyMode)> {
-        let finish = sync::lock(&self.finish).take();
-        finish.map(|finish| (finish, self.mode))
+        self.pending.take().map(|finish| (finish, self.mode))
+    }
+
+    /// What it takes in memory beside its connection.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.wait.as_ref().map_or(0, |wait| wait.size_bytes)
     }
 }
 
@@ -68,15 +76,15 @@ pub(crate) fn begin(
         }
         return work(&engine)(reply);
     }
-    let (done, client) = (Arc::new(Mutex::new(None)), Arc::clone(&session.client));
-    let finish = Arc::clone(&done);
+    let (pending, client) = (PendingReply::default(), Arc::clone(&session.client));
+    let done = pending.clone();
     let run = move || {
         let finish = with_lowest_priority(|| catch_unwind(AssertUnwindSafe(|| work(&engine))));
         let finish: Finish = finish.unwrap_or_else(|_| {
             tracing::error!("a command has panicked on a thread of its own");
             Box::new(|_: &mut Reply| Err(Failure::text("ERR the command has failed")))
         });
-        *sync::lock(&done) = Some(finish);
+        done.complete(finish);
         RUNNING.fetch_sub(1, Ordering::Relaxed);
         client.call();
     };
@@ -84,6 +92,6 @@ pub(crate) fn begin(
         RUNNING.fetch_sub(1, Ordering::Relaxed);
         return Err(Failure::made(format!("ERR no thread for this command: {error}")));
     }
-    session.background = Some(BackgroundCommand { finish, mode: session.replies });
+    session.background = Some(BackgroundCommand { pending, mode: session.replies, wait: None });
     Ok(Effect::Unchanged)
 }

@@ -38,6 +38,14 @@ pub struct RespCounters {
     pub buffer_bytes: AtomicU64,
     /// Messages published.
     pub published: AtomicU64,
+    /// Calls to the system that received bytes, and that sent some.
+    pub reads: AtomicU64,
+    /// See [`RespCounters::reads`].
+    pub writes: AtomicU64,
+    /// Reads of a key by commands that found it, and that did not.
+    pub keyspace_hits: AtomicU64,
+    /// See [`RespCounters::keyspace_hits`].
+    pub keyspace_misses: AtomicU64,
 }
 
 impl RespCounters {
@@ -57,6 +65,10 @@ impl RespCounters {
             &self.http_closed,
             &self.tls_failed,
             &self.published,
+            &self.reads,
+            &self.writes,
+            &self.keyspace_hits,
+            &self.keyspace_misses,
         ];
         counters.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
     }

@@ -62,6 +62,13 @@ impl MemoryAccount {
     }
 }
 
+/// How much memory the system has: the first line of this file, in KiB (proc(5)).
+pub(crate) fn system_bytes() -> Option<u64> {
+    let info = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(kib.trim().strip_suffix("kB")?.trim_end().parse::<u64>().ok()? * 1024)
+}
+
 /// What the process has in memory, wherever it is from. The second number of this file counts
 /// resident pages of 4 KiB (proc(5)).
 pub(crate) fn resident_bytes() -> Option<u64> {

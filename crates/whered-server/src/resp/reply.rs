@@ -33,7 +33,7 @@ pub(crate) enum Protocol {
 }
 
 /// An error reply: its text begins with a code such as `ERR`.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure(Cow<'static, [u8]>);
 
 impl Failure {

@@ -8,12 +8,13 @@
 //! At the same time: a session belongs to its worker's thread. What is shared is made of atomics
 //! or has its own short lock; each part says so itself.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use whered_engine::{Durability, Engine, Ticket};
+use whered_engine::{Durability, Engine, Ticket, Value};
 
 use super::background::BackgroundCommand;
 use super::clients::{Client, Clients};
@@ -24,8 +25,10 @@ use super::gate::WriteGate;
 use super::memory::MemoryAccount;
 use super::options::{RespContext, RespOptions};
 use super::pause::Pause;
+use super::pending::Finish;
 use super::protocol::Args;
 use super::pubsub::{PubSub, SubscriptionKind};
+use super::rates::SampledRates;
 use super::refused_commands::RefusedCommands;
 use super::reply::{AwaitedWrite, Protocol};
 use super::serving::ServingGeneration;
@@ -34,6 +37,7 @@ use super::slowlog::{self, SlowLog};
 use super::statistics::{Meter, Statistics};
 use super::transaction::Transaction;
 use super::users::{User, Users};
+use super::waiting::{ReadyKeys, WaitEnd, WaitingClients};
 use super::watch::Watches;
 
 /// Below this threshold of the slow log every command is timed alone.
@@ -47,12 +51,14 @@ pub(crate) struct SharedState {
     pub(crate) commands: &'static CommandTable,
     pub(crate) settings: Settings,
     pub(crate) counters: Arc<RespCounters>,
+    pub(crate) rates: SampledRates,
     pub(crate) statistics: Arc<Statistics>,
     pub(crate) refused_commands: Arc<RefusedCommands>,
     pub(crate) clients: Clients,
     pub(crate) users: Users,
     pub(crate) pubsub: PubSub,
     pub(crate) watches: Watches,
+    pub(crate) waiting: WaitingClients,
     pub(crate) gate: WriteGate,
     pub(crate) pause: Pause,
     pub(crate) slowlog: SlowLog,
@@ -77,6 +83,7 @@ impl SharedState {
             settings: Settings::new(&options),
             memory: MemoryAccount::new(&engine, &counters),
             counters,
+            rates: SampledRates::default(),
             statistics: Arc::new(Statistics::new(workers, commands.entries().len())),
             refused_commands: Arc::default(),
             clients: Clients::default(),
@@ -84,6 +91,7 @@ impl SharedState {
             users,
             pubsub: PubSub::default(),
             watches: Watches::default(),
+            waiting: WaitingClients::default(),
             gate: WriteGate::new(workers),
             pause: Pause::default(),
             slowlog: SlowLog::default(),
@@ -143,6 +151,10 @@ pub(crate) struct Session {
     pub(crate) in_exec: bool,
     pub(crate) channels: BTreeSet<Box<[u8]>>,
     pub(crate) patterns: BTreeSet<Box<[u8]>>,
+    /// Keys that a transaction has changed while somebody waits for keys.
+    pub(crate) ready: ReadyKeys,
+    /// How often a key was read, and how often there was none, since the counters know.
+    lookups: Cell<[u64; 2]>,
     pub(crate) meter: Meter,
     pub(crate) looked_up: MemberLookups,
 }
@@ -166,6 +178,8 @@ impl Session {
             in_exec: false,
             channels: BTreeSet::new(),
             patterns: BTreeSet::new(),
+            ready: ReadyKeys::default(),
+            lookups: Cell::default(),
             meter: Meter::new(shared.statistics.of_worker(client.origin.worker)),
             looked_up: MemberLookups::default(),
             client,
@@ -174,6 +188,75 @@ impl Session {
 
     pub(crate) fn engine(&self) -> &Engine {
         &self.shared.engine
+    }
+
+    /// Reads a key's value under its lock, and counts that.
+    pub(crate) fn read_key<R>(&self, key: &[u8], read: impl FnOnce(Option<&Value>) -> R) -> R {
+        self.engine().keyspace().read(self.number, key, |value| {
+            self.count_lookup(value.is_some());
+            read(value)
+        })
+    }
+
+    /// Counts that a command has looked for a key to read it.
+    #[inline]
+    pub(crate) fn count_lookup(&self, is_found: bool) {
+        self.count_lookups(1, is_found);
+    }
+
+    /// As [`Session::count_lookup`], for several requests.
+    pub(crate) fn count_lookups(&self, count: usize, is_found: bool) {
+        let [mut hits, mut misses] = self.lookups.get();
+        *(if is_found { &mut hits } else { &mut misses }) += count as u64;
+        self.lookups.set([hits, misses]);
+    }
+
+    /// Tells the listener's counters; once a time slice.
+    pub(crate) fn flush_lookups(&self) {
+        let [hits, misses] = self.lookups.take();
+        let counters = &self.shared.counters;
+        if hits > 0 {
+            counters.keyspace_hits.fetch_add(hits, Ordering::Relaxed);
+        }
+        if misses > 0 {
+            counters.keyspace_misses.fetch_add(misses, Ordering::Relaxed);
+        }
+    }
+
+    /// Serves clients that wait for a key which a command has filled.
+    pub(crate) fn serve_waiting(&self, number: usize, key: &[u8]) {
+        let shared = &self.shared;
+        shared.waiting.serve((shared.engine.keyspace(), &shared.watches), number, key);
+    }
+
+    /// When the wait for a key's members ends, if it waits and not for ever.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.background.as_ref()?.wait.as_ref()?.deadline
+    }
+
+    /// Whether it waits for a key's members.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.background.as_ref().is_some_and(|command| command.wait.is_some())
+    }
+
+    /// What is left to do of a command whose work is done, or whose wait is over.
+    pub(crate) fn take_finished(&self) -> Option<(Finish, ReplyMode)> {
+        let command = self.background.as_ref()?;
+        if self.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+            // It may have been served before this.
+            self.shared.waiting.end(self.client.id, WaitEnd::TimedOut);
+        }
+        command.take()
+    }
+
+    /// Ends a wait without a reply. False if it has one by now, or does not wait.
+    pub(crate) fn forget_wait(&mut self) -> bool {
+        let wait = self.background.as_ref().and_then(|command| command.wait.as_ref());
+        let is_forgotten = wait.is_some_and(|wait| self.shared.waiting.forget(wait));
+        if is_forgotten {
+            self.background = None;
+        }
+        is_forgotten
     }
 
     /// The generation that serves, for one command.
@@ -325,6 +408,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.forget_wait();
+        self.flush_lookups();
         self.unsubscribe_all();
         let shared = Arc::clone(&self.shared);
         self.transaction.unwatch(&shared.watches);

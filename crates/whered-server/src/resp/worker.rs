@@ -18,7 +18,7 @@
 //! At the same time: workers share nothing but counters, their signals, the register of clients and
 //! the engine.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -75,6 +75,8 @@ pub(super) struct Worker {
     holding: Vec<usize>,
     /// Connections that wait for the end of `CLIENT PAUSE`, by index; may name some that do not.
     paused: Vec<usize>,
+    /// Connections that wait for a moment, by that moment: index and client's number.
+    timed: BTreeSet<(Instant, usize, u64)>,
     notifier: Arc<Notifier>,
     /// Those of all workers.
     notifiers: Arc<[Arc<Notifier>]>,
@@ -118,6 +120,7 @@ impl Worker {
             brief_rounds: 0,
             holding: Vec::new(),
             paused: Vec::new(),
+            timed: BTreeSet::new(),
             notifier,
             notifiers: Arc::default(),
             shared: Arc::clone(shared),
@@ -154,6 +157,7 @@ impl Worker {
             self.queue_called();
             self.queue_released();
             self.queue_unpaused();
+            self.queue_due();
             self.brief_rounds = self.brief_rounds.saturating_sub(1);
             let mut left = self.queue.len();
             while left > 0 && !self.queue.is_empty() {
@@ -186,10 +190,10 @@ impl Worker {
         if self.stop_at.is_some() {
             return Some(Duration::from_millis(20));
         }
-        match self.shared.pause.left() {
-            Some(left) if !self.paused.is_empty() => Some(left.min(TICK)),
-            _ => Some(TICK),
-        }
+        let pause = self.shared.pause.left().filter(|_| !self.paused.is_empty());
+        let due = self.timed.first();
+        let due = due.map(|(at, ..)| at.saturating_duration_since(Instant::now()));
+        Some(pause.into_iter().chain(due).fold(TICK, Duration::min))
     }
 
     fn set_readiness(&mut self, token: Token, readable: bool, writable: bool, hung_up: bool) {
@@ -261,6 +265,25 @@ impl Worker {
         }
     }
 
+    /// Queues the connections whose moment has come.
+    fn queue_due(&mut self) {
+        if self.timed.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        while let Some(&(at, index, id)) = self.timed.first()
+            && at <= now
+        {
+            self.timed.pop_first();
+            if let Some(Some(connection)) = self.connections.get_mut(index)
+                && connection.id() == id
+            {
+                connection.timed = None;
+                self.enqueue(index);
+            }
+        }
+    }
+
     /// Time slices of the next connections, `most` at most: all of them work, then all send. Those
     /// with brief replies are together, those with long ones, and who was slow is alone, so that a
     /// brief reply waits for slow work only where that was quick the last time. Says how many had a
@@ -323,6 +346,14 @@ impl Worker {
             NextStep::Paused => {}
             NextStep::Wait => {}
         }
+        if connection.deadline() != connection.timed {
+            let id = connection.id();
+            if let Some(old) = connection.timed.take() {
+                self.timed.remove(&(old, index, id));
+            }
+            connection.timed = connection.deadline();
+            self.timed.extend(connection.timed.map(|at| (at, index, id)));
+        }
         if connection.is_holding() && !connection.listed {
             connection.listed = true;
             self.holding.push(index);
@@ -333,6 +364,9 @@ impl Worker {
         if let Some(mut connection) = self.connections[index].take() {
             // Dropping the socket would do; a failure here changes nothing.
             let _ = self.poll.registry().deregister(&mut connection.stream);
+            if let Some(at) = connection.timed {
+                self.timed.remove(&(at, index, connection.id()));
+            }
             self.free.push(index);
             self.notifier.remove_open();
         }
@@ -444,6 +478,15 @@ impl Worker {
         }
         self.next_tick = now + TICK;
         serving::forget();
+        if self.number == 0 {
+            self.shared.rates.sample(&self.shared.counters);
+        }
+        if self.number == 0 && !self.shared.waiting.is_empty() {
+            // What a feed has filled is no command's change.
+            let _passage = self.shared.gate.pass(self.number);
+            let shared = &self.shared;
+            shared.waiting.serve_all((shared.engine.keyspace(), &shared.watches));
+        }
         self.listeners.iter_mut().for_each(|listener| listener.ready = true);
         for index in 0..self.connections.len() {
             let Some(connection) = &mut self.connections[index] else {

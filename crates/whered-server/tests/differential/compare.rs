@@ -15,7 +15,9 @@
 //!    compared as a whole, and removed on both sides where it differs.
 //! 7. *Ranges by member*, counted: where scores differ they have no meaning, and the answer of
 //!    Redis for a large set depends on its random numbers.
-//! 8. *Antipodes*, counted: the distance of two antipodes can be no number in Redis, which prints
+//! 8. *Random members*: as many, each a member with its score, and different ones where the count
+//!    is positive.
+//! 9. *Antipodes*, counted: the distance of two antipodes can be no number in Redis, which prints
 //!    that as the smallest integer with four decimals.
 
 use std::collections::BTreeMap;
@@ -24,7 +26,7 @@ use whered_engine::geo::boxes::Boxes;
 use whered_engine::geo::{Place, Points, Shape};
 use whered_engine::{Engine, Ordered};
 
-use crate::generator::{Words, destination};
+use crate::generator::{BY_NAME, Words, destination};
 use crate::support::client::{Reply, Value};
 
 /// Where the command was executed, for looking behind the replies.
@@ -42,7 +44,7 @@ pub(crate) enum Known {
     StoredOther,
     /// Rule 7.
     RandomByLex,
-    /// Rule 8.
+    /// Rule 9.
     NoNumberForAntipodes,
 }
 
@@ -68,7 +70,7 @@ pub(crate) fn compare(
     if failed(ours) || failed(theirs) {
         return different("one is an error, or the errors differ");
     }
-    if destination(words).is_some() {
+    if destination(words).is_some() || words[0].eq_ignore_ascii_case(b"zremrangebylex") {
         return Compared::Known(Known::StoredOther);
     }
     match words[0].to_ascii_lowercase().as_slice() {
@@ -78,7 +80,12 @@ pub(crate) fn compare(
         }
         b"ttl" | b"expiretime" => same_time(&ours.value, &theirs.value, 1),
         b"pttl" | b"pexpiretime" => same_time(&ours.value, &theirs.value, 5_000),
-        b"zrange" if is_random_by_lex(setting, words) => Compared::Known(Known::RandomByLex),
+        b"zrange" | b"zlexcount" | b"zrangebylex" | b"zrevrangebylex"
+            if is_random_by_lex(setting, words) =>
+        {
+            Compared::Known(Known::RandomByLex)
+        }
+        b"zrandmember" => same_choice(setting, words, &ours.value, &theirs.value),
         b"zscan" => same_scan_of_members(words, &ours.value, &theirs.value),
         b"georadius" | b"georadius_ro" | b"georadiusbymember" | b"georadiusbymember_ro" => {
             same_search(setting, words, ours, theirs)
@@ -108,7 +115,8 @@ fn is_encoding(words: &Words) -> bool {
 
 /// Whether a range by member is asked of a large set whose scores differ.
 fn is_random_by_lex(setting: &Setting<'_>, words: &Words) -> bool {
-    if !words.iter().any(|word| word.eq_ignore_ascii_case(b"bylex")) {
+    let by_name = BY_NAME.iter().any(|name| words[0].eq_ignore_ascii_case(name.as_bytes()));
+    if !by_name && !words.iter().any(|word| word.eq_ignore_ascii_case(b"bylex")) {
         return false;
     }
     setting.engine.keyspace().read(setting.number, &words[1], |value| {
@@ -118,6 +126,42 @@ fn is_random_by_lex(setting: &Setting<'_>, words: &Words) -> bool {
             members.and_then(|members| members.iter().next().zip(members.iter().next_back()));
         ends.is_some_and(|(first, last)| first.1 != last.1)
     })
+}
+
+/// Whether both have chosen as many members, and ours are members.
+fn same_choice(setting: &Setting<'_>, words: &Words, ours: &Value, theirs: &Value) -> Compared {
+    let (Value::Array(our_items), Value::Array(their_items)) = (ours, theirs) else {
+        return same_shape(ours, theirs);
+    };
+    if our_items.len() != their_items.len() {
+        return different("the numbers of members differ");
+    }
+    let with_scores = words.len() > 3;
+    let in_pairs = matches!(our_items.first(), Some(Value::Array(_)));
+    let step = if with_scores && !in_pairs { 2 } else { 1 };
+    let name = |item: &Value| match item {
+        Value::Bulk(name) => Some(name.clone()),
+        Value::Array(pair) => match &pair[..] {
+            [Value::Bulk(name), _] => Some(name.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let names: Vec<_> = our_items.iter().step_by(step).map(name).collect();
+    let is_member = |name: &Option<Vec<u8>>| {
+        setting.engine.keyspace().read(setting.number, &words[1], |value| {
+            let set = value.and_then(whered_engine::Value::ordered);
+            set.zip(name.as_ref()).is_some_and(|(set, name)| set.score(name).is_some())
+        })
+    };
+    if !names.iter().all(is_member) {
+        return different("a name is none of the members");
+    }
+    let distinct: std::collections::BTreeSet<_> = names.iter().collect();
+    if !words[2].starts_with(b"-") && distinct.len() < names.len() {
+        return different("a member was chosen twice");
+    }
+    Compared::Same
 }
 
 fn same_time(ours: &Value, theirs: &Value, tolerance: i64) -> Compared {

@@ -7,7 +7,7 @@
 pub(crate) type Words = Vec<Vec<u8>>;
 
 /// The commands that never change data, whatever their arguments.
-const READS: [&str; 38] = [
+const READS: [&str; 48] = [
     "geopos",
     "geodist",
     "geohash",
@@ -25,6 +25,16 @@ const READS: [&str; 38] = [
     "zrangebyscore",
     "zrevrangebyscore",
     "zscan",
+    "zlexcount",
+    "zrangebylex",
+    "zrevrangebylex",
+    "zrandmember",
+    "zunion",
+    "zinter",
+    "zdiff",
+    "zintercard",
+    "mget",
+    "strlen",
     "get",
     "ttl",
     "pttl",
@@ -49,7 +59,7 @@ const READS: [&str; 38] = [
 ];
 
 /// Commands that must be answered now and then, so that their tests mean something.
-pub(crate) const NAMES: [&str; 66] = [
+pub(crate) const NAMES: [&str; 95] = [
     "geoadd",
     "geopos",
     "geodist",
@@ -79,6 +89,35 @@ pub(crate) const NAMES: [&str; 66] = [
     "zrevrangebyscore",
     "zrangestore",
     "zscan",
+    "zlexcount",
+    "zrangebylex",
+    "zrevrangebylex",
+    "zrandmember",
+    "zunion",
+    "zinter",
+    "zdiff",
+    "zintercard",
+    "mget",
+    "strlen",
+    "zunionstore",
+    "zinterstore",
+    "zdiffstore",
+    "zremrangebylex",
+    "zmpop",
+    "append",
+    "incr",
+    "incrby",
+    "decr",
+    "decrby",
+    "incrbyfloat",
+    "getdel",
+    "getex",
+    "getset",
+    "mset",
+    "msetnx",
+    "setex",
+    "psetex",
+    "setnx",
     "set",
     "get",
     "expire",
@@ -122,6 +161,9 @@ pub(crate) const NAMES: [&str; 66] = [
 const SEARCHES: [&str; 5] =
     ["geosearch", "georadius", "georadius_ro", "georadiusbymember", "georadiusbymember_ro"];
 
+/// Reads of ranges of names.
+pub(crate) const BY_NAME: [&str; 3] = ["zlexcount", "zrangebylex", "zrevrangebylex"];
+
 /// A source of batches; the same seed gives the same batches.
 pub(crate) struct Generator {
     state: u64,
@@ -154,10 +196,13 @@ impl Generator {
             }
             searched |= SEARCHES.iter().any(|name| is(&words[0], name));
             searched |= words.iter().any(|word| is(word, "bylex"));
+            searched |= BY_NAME.iter().chain(&["zrandmember"]).any(|name| is(&words[0], name));
+            // What such a range removes can be random: see the rules of `compare`.
+            let removes_by_name = is(&words[0], "zremrangebylex");
             let stores = destination(&words).is_some();
             batch.push(words);
             // What was stored is compared before it is used.
-            if stores {
+            if stores || removes_by_name {
                 break;
             }
         }
@@ -196,14 +241,16 @@ impl Generator {
             16..32 => self.geosearch(),
             32..38 => self.georadius(),
             38..41 => self.storing(),
-            41..45 => self.members("GEOPOS"),
-            45..47 => self.members("GEOHASH"),
-            47..51 => self.geodist(),
-            51..58 => self.zrange(),
-            58..64 => self.older_range(),
-            64..74 => self.sorted_set_write(),
-            74..80 => self.sorted_set_read(),
-            80..84 => self.text(),
+            41..43 => self.members("GEOPOS"),
+            43..45 => self.members("GEOHASH"),
+            45..47 => self.geodist(),
+            47..52 => self.zrange(),
+            52..57 => self.older_range(),
+            57..67 => self.sorted_set_write(),
+            67..72 => self.sorted_set_read(),
+            72..77 => self.combination(),
+            77..79 => self.text(),
+            79..84 => self.text_change(),
             84..89 => self.expiry(),
             89..94 => self.keys_command(),
             94..97 => self.transfer(),
@@ -421,6 +468,157 @@ impl Generator {
         words
     }
 
+    /// Several keys behind their number.
+    fn counted_keys(&mut self) -> Words {
+        let count = 1 + self.below(4);
+        let mut words = vec![count.to_string().into_bytes()];
+        words.extend((0..count).map(|_| self.sorted_key()));
+        words
+    }
+
+    /// A key that holds a sorted set more often than others.
+    fn sorted_key(&mut self) -> Vec<u8> {
+        match self.below(12) {
+            0 => self.key(),
+            1 => b"large".to_vec(),
+            2 => b"stored".to_vec(),
+            3 | 4 => b"scores".to_vec(),
+            number => format!("key:{}", number % 4).into_bytes(),
+        }
+    }
+
+    /// Unions, intersections and differences.
+    fn combination(&mut self) -> Words {
+        let names =
+            ["ZUNION", "zinter", "ZDIFF", "ZINTERCARD", "ZUNIONSTORE", "zinterstore", "ZDIFFSTORE"];
+        let name = self.pick(&names);
+        let (lower, keys) = (name.to_ascii_lowercase(), self.counted_keys());
+        let stores = lower.ends_with("store");
+        let count = keys.len() - 1;
+        let mut words: Words = vec![name.into()];
+        if stores {
+            words.push(self.pick(&["stored", "key:1", "text:1", "scores"]).into());
+        }
+        words.extend(keys);
+        let mut options: Vec<Words> = Vec::new();
+        if lower.starts_with("zunion") || lower.starts_with("zinters") || lower == "zinter" {
+            if self.one_in(3) {
+                let mut weights = vec![b"WEIGHTS".to_vec()];
+                let all = ["1", "2", "0.5", "-1", "0", "inf", "-inf", "1e300", "3.25", "0x2"];
+                weights.extend((0..count).map(|_| self.pick(&all).into()));
+                options.push(weights);
+            }
+            if self.one_in(3) {
+                let aggregate = self.pick(&["SUM", "min", "MAX", "Sum"]);
+                options.push(vec![b"AGGREGATE".to_vec(), aggregate.into()]);
+            }
+        }
+        if lower == "zintercard" && self.one_in(2) {
+            let limit = self.pick(&["0", "1", "3", "100", "-1", "x"]);
+            options.push(vec![b"LIMIT".to_vec(), limit.into()]);
+        } else if !stores && self.one_in(2) {
+            options.push(vec![b"withscores".to_vec()]);
+        }
+        for at in 1..options.len() {
+            let other = self.below(at + 1);
+            options.swap(at, other);
+        }
+        words.extend(options.into_iter().flatten());
+        words
+    }
+
+    fn random_member(&mut self) -> Words {
+        let mut words: Words = vec!["ZRANDMEMBER".into(), self.key()];
+        if self.one_in(3) {
+            return words;
+        }
+        let count = self.pick(&["0", "1", "3", "100000", "-1", "-5", "-300"]);
+        words.push(count.into());
+        if self.one_in(2) {
+            words.push(b"WITHSCORES".to_vec());
+        }
+        words
+    }
+
+    /// A member's name as limit of a range.
+    fn by_name(&mut self, name: &str) -> Words {
+        let key = if self.one_in(5) { self.key() } else { b"same".to_vec() };
+        vec![name.into(), key, self.limit(2), self.limit(2)]
+    }
+
+    /// What strings are for beyond `SET` and `GET`.
+    fn text_change(&mut self) -> Words {
+        let key = |generator: &mut Generator| -> Vec<u8> {
+            match generator.below(8) {
+                0 => generator.key(),
+                1..4 => format!("number:{}", generator.below(3)).into(),
+                _ => format!("text:{}", generator.below(3)).into(),
+            }
+        };
+        let own = key(self);
+        let amount = self.pick(&["1", "-1", "5", "9223372036854775807", "-9223372036854775808"]);
+        match self.below(20) {
+            0 => vec!["APPEND".into(), own, self.odd_word()],
+            1 => vec!["STRLEN".into(), own],
+            2 => vec!["INCR".into(), own],
+            3 => vec!["decr".into(), own],
+            4 => vec!["INCRBY".into(), own, amount.into()],
+            5 => vec!["DECRBY".into(), own, amount.into()],
+            6 | 7 => {
+                let by = self.pick(&[
+                    "0.1",
+                    "-0.1",
+                    "1e10",
+                    "3.0e3",
+                    "1e-10",
+                    "123456789.987654321",
+                    "-7",
+                    "1e19",
+                    "0.00000000000000001",
+                    "5e-18",
+                ]);
+                vec!["INCRBYFLOAT".into(), own, by.into()]
+            }
+            8 => vec!["GETDEL".into(), own],
+            9 => vec!["GETSET".into(), own, self.below(500).to_string().into()],
+            10 => vec!["SETNX".into(), own, self.below(500).to_string().into()],
+            11 => vec!["SETEX".into(), own, self.far_time("ex"), self.odd_word()],
+            12 => vec!["PSETEX".into(), own, self.far_time("px"), self.odd_word()],
+            13 => {
+                let mut words: Words = vec!["GETEX".into(), own];
+                match self.below(4) {
+                    0 => {}
+                    1 => words.push(b"PERSIST".to_vec()),
+                    _ => {
+                        let option = self.pick(&["EX", "px", "EXAT", "pxat"]);
+                        words.extend([option.into(), self.far_time(option)]);
+                    }
+                }
+                words
+            }
+            14..17 => {
+                let mut words: Words = vec!["MGET".into(), own];
+                words.extend((0..self.below(4)).map(|_| key(self)));
+                words
+            }
+            17..19 => {
+                let mut words: Words = vec!["MSET".into(), own, self.odd_word()];
+                for _ in 0..self.below(3) {
+                    words.extend([key(self), self.below(500).to_string().into()]);
+                }
+                words
+            }
+            _ => {
+                let fresh = format!("fresh:{}", self.below(6)).into_bytes();
+                let mut words: Words = vec!["MSETNX".into(), fresh, self.odd_word()];
+                if self.one_in(2) {
+                    words.extend([key(self), b"x".to_vec()]);
+                }
+                words
+            }
+        }
+    }
+
     fn zrem(&mut self) -> Words {
         let mut words = self.members("ZREM");
         words.push(self.member());
@@ -481,7 +679,17 @@ impl Generator {
     }
 
     fn sorted_set_write(&mut self) -> Words {
-        match self.below(20) {
+        match self.below(23) {
+            20 => self.by_name("ZREMRANGEBYLEX"),
+            21 | 22 => {
+                let mut words: Words = vec![b"ZMPOP".to_vec()];
+                words.extend(self.counted_keys());
+                words.push(self.pick(&["MIN", "max"]).into());
+                if self.one_in(2) {
+                    words.extend([b"COUNT".to_vec(), self.below(5).to_string().into()]);
+                }
+                words
+            }
             0..9 => self.zadd(),
             9..12 => vec!["ZINCRBY".into(), self.key(), self.score(), self.member()],
             12..15 => self.zrem(),
@@ -529,7 +737,19 @@ impl Generator {
     }
 
     fn sorted_set_read(&mut self) -> Words {
-        match self.below(12) {
+        match self.below(16) {
+            12 => self.random_member(),
+            13 => self.by_name("ZLEXCOUNT"),
+            14 | 15 => {
+                let name = self.pick(&["ZRANGEBYLEX", "zrevrangebylex"]);
+                let mut words = self.by_name(name);
+                if self.one_in(3) {
+                    let (offset, count) = (self.below(12) as i64 - 2, self.below(12) as i64 - 2);
+                    words.extend(["LIMIT".into(), offset.to_string().into()]);
+                    words.push(count.to_string().into());
+                }
+                words
+            }
             0 | 1 => vec!["ZSCORE".into(), self.key(), self.member()],
             2 => vec!["ZCARD".into(), self.key()],
             3 | 4 => vec!["ZCOUNT".into(), self.key(), self.limit(1), self.limit(1)],
@@ -820,7 +1040,8 @@ pub(crate) fn only_reads(words: &Words) -> bool {
 
 /// The key that a result goes to, if the command stores one.
 pub(crate) fn destination(words: &Words) -> Option<&Vec<u8>> {
-    if is(&words[0], "geosearchstore") || is(&words[0], "zrangestore") {
+    let stores = ["geosearchstore", "zrangestore", "zunionstore", "zinterstore", "zdiffstore"];
+    if stores.iter().any(|name| is(&words[0], name)) {
         return words.get(1);
     }
     if !is(&words[0], "georadius") && !is(&words[0], "georadiusbymember") {
@@ -835,7 +1056,7 @@ pub(crate) fn destination(words: &Words) -> Option<&Vec<u8>> {
 /// Whether a key could end while the test runs, and not in the same moment in both servers.
 fn ends_soon(words: &Words) -> bool {
     let at = if is(&words[0], "set") { 3 } else { 2 };
-    let names = ["set", "expire", "pexpire", "expireat", "pexpireat"];
+    let names = ["set", "expire", "pexpire", "expireat", "pexpireat", "setex", "psetex", "getex"];
     if !names.iter().any(|name| is(&words[0], name)) || words.len() <= at {
         return false;
     }

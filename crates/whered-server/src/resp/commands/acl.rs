@@ -34,6 +34,16 @@ const ACL: &[Command] = &[
         ..ACL_COMMAND
     },
     Command {
+        name: "acl|dryrun",
+        arity: -4,
+        syntax: "username command [arg ...]",
+        summary: "Says whether a user may give a command, without running it",
+        cost: "O(N) with N arguments",
+        since: "7.0.0",
+        action: Action::Run(dry_run),
+        ..ACL_COMMAND
+    },
+    Command {
         name: "acl|getuser",
         arity: 3,
         syntax: "username",
@@ -91,6 +101,29 @@ const ACL: &[Command] = &[
         ..ACL_COMMAND
     },
 ];
+
+fn dry_run(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let quoted = |before: &str, name: &[u8]| {
+        Failure::made(
+            [before.as_bytes(), b" '", super::cut(name, name.len()), b"' not found"].concat(),
+        )
+    };
+    let user = session.shared.users.find(args.at(2));
+    let user = user.ok_or_else(|| quoted("ERR User", args.at(2)))?;
+    let request = args.skip(3);
+    let table = session.shared.commands;
+    let entry = table.find(request.at(0)).and_then(|entry| match request.get(1) {
+        Some(name) if entry.has_subcommands() => table.subcommand(entry, name),
+        _ => Some(entry),
+    });
+    let entry = entry.ok_or_else(|| quoted("ERR Command", request.at(0)))?;
+    entry.command.check_arity(request.len())?;
+    match super::permissions::denied(session, &user, entry, request) {
+        None => reply.ok(),
+        Some(denied) => reply.bulk(&denied.text()),
+    }
+    Ok(Effect::Unchanged)
+}
 
 /// Every category, those of Redis first.
 const CATEGORIES: [&str; 25] = [
@@ -168,6 +201,7 @@ pub(super) fn categories(command: &Command) -> Vec<&'static str> {
         (Flag::Write, "@write"),
         (Flag::ReadOnly, "@read"),
         (Flag::PubSub, "@pubsub"),
+        (Flag::Blocking, "@blocking"),
         (Flag::Admin, "@admin"),
         (Flag::Dangerous, "@dangerous"),
     ];

@@ -11,7 +11,7 @@
 //! Cost: for a connection without a transaction, channels or a restricted user, one comparison and
 //! one atomic load.
 
-use super::{Entry, Failure, Flag, InTransaction, named, transaction, wrong_arity};
+use super::{Entry, Failure, Flag, InTransaction, permissions, transaction, wrong_arity};
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::session::Session;
@@ -37,8 +37,8 @@ pub(super) fn admit(
     if !session.authenticated && !command.has(Flag::NoAuth) {
         return Err(NOT_LOGGED_IN);
     }
-    if !session.user.may_all() && !command.has(Flag::NoAuth) {
-        check_permissions(session, entry, args)?;
+    if let Some(denied) = permissions::denied(session, &session.user, entry, args) {
+        return Err(denied.failure());
     }
     if session.transaction.is_open() && command.in_transaction == InTransaction::Refused {
         return Err(Failure::text("ERR Command not allowed inside a transaction"));
@@ -86,36 +86,4 @@ pub(super) fn reject(
     super::count_error(session, name, failure);
     session.transaction.fail();
     reply.error(failure);
-}
-
-fn check_permissions(
-    session: &Session,
-    entry: &'static Entry,
-    args: Args<'_>,
-) -> Result<(), Failure> {
-    let (user, command) = (&session.user, entry.command);
-    if !user.may_run(entry.number) {
-        return Err(Failure::made(format!(
-            "NOPERM this user has no permissions to run the '{}' command",
-            command.name
-        )));
-    }
-    if !command.keys_of(args).all(|(key, _)| user.may_touch(key)) {
-        return Err(Failure::text(
-            "NOPERM this user has no permissions to access one of the keys used as arguments",
-        ));
-    }
-    if let Some(kind) = named::denied(session, command, args) {
-        return Err(Failure::made(format!(
-            "NOPERM this user has no permissions to access one of the {} used as arguments",
-            kind.list()
-        )));
-    }
-    let mut channels = command.channels.of(args);
-    if !channels.all(|(channel, is_pattern)| user.may_use_channel(channel, is_pattern)) {
-        return Err(Failure::text(
-            "NOPERM this user has no permissions to access one of the channels used as arguments",
-        ));
-    }
-    Ok(())
 }

@@ -16,6 +16,7 @@ use crate::resp::clients::{Client, Transport};
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::{ReplyMode, Session};
+use crate::resp::waiting::WaitEnd;
 
 const CONNECTION: Command = Command {
     name: "",
@@ -98,7 +99,7 @@ const CLIENT: &[Command] = &[
         action: Action::Run(|session, _, reply| {
             // What is noted once a turn is brought up to date first.
             session.client.note(session.command, Instant::now());
-            reply.verbatim(&describe(&session.client));
+            reply.verbatim(&describe(&session.client, false));
             Ok(Effect::Unchanged)
         }),
         ..CONNECTION
@@ -197,6 +198,15 @@ const CLIENT: &[Command] = &[
         ..CONNECTION
     },
     Command {
+        name: "client|unblock",
+        arity: -3,
+        syntax: "client-id [TIMEOUT|ERROR]",
+        summary: "Ends a client's wait for a key, as its timeout does or with an error",
+        since: "5.0.0",
+        action: Action::Run(unblock),
+        ..OF_OTHERS
+    },
+    Command {
         name: "client|unpause",
         flags: &[Flag::Admin, Flag::Dangerous, Flag::NeverPaused],
         summary: "Ends a pause",
@@ -268,6 +278,22 @@ fn pause(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let millis = u64::try_from(millis).map_err(|_| Failure::text("ERR timeout is negative"))?;
     session.shared.pause.begin(Duration::from_millis(millis), writes_only);
     reply.ok();
+    Ok(Effect::Unchanged)
+}
+
+fn unblock(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let end = match args.len() {
+        3 => WaitEnd::TimedOut,
+        4 if args.is(3, "timeout") => WaitEnd::TimedOut,
+        4 if args.is(3, "error") => WaitEnd::Unblocked,
+        4 => {
+            return Err(Failure::text("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"));
+        }
+        _ => return Err(super::unknown_or_wrong_arity(args.at(1), "CLIENT")),
+    };
+    let id = u64::try_from(super::integer(args.at(2))?).ok();
+    let is_ended = id.is_some_and(|id| session.shared.waiting.end(id, end));
+    reply.count(usize::from(is_ended));
     Ok(Effect::Unchanged)
 }
 
@@ -394,7 +420,8 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let mut text = Vec::new();
     for client in session.shared.clients.open() {
         if filter.fits(&client) {
-            text.extend_from_slice(&describe(&client));
+            let waits = session.shared.waiting.has(client.id);
+            text.extend_from_slice(&describe(&client, waits));
         }
     }
     reply.verbatim(&text);
@@ -402,7 +429,7 @@ fn list(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 }
 
 /// One line about a client, with the fields of Redis; those without a meaning here are 0.
-fn describe(client: &Client) -> Vec<u8> {
+fn describe(client: &Client, waits: bool) -> Vec<u8> {
     let age = client.connected.elapsed().as_secs();
     let idle = age.saturating_sub(client.active_seconds.load(Ordering::Relaxed));
     let (words, origin) = (client.info(), &client.origin);
@@ -415,6 +442,9 @@ fn describe(client: &Client) -> Vec<u8> {
     }
     if client.queued().is_some() {
         flags.push('x');
+    }
+    if waits {
+        flags.push('b');
     }
     if flags.is_empty() {
         flags.push('N');

@@ -105,6 +105,8 @@ pub(crate) enum Flag {
     Dangerous,
     /// Is about channels.
     PubSub,
+    /// Can wait for data that another client brings.
+    Blocking,
     /// Never stands in the slow log: it carries secrets, or others that stand there themselves.
     NoSlowlog,
     /// Is about keys although its family is another one.

@@ -202,7 +202,9 @@ fn remaining(
     absolute: bool,
 ) -> Outcome {
     let keyspace = session.engine().keyspace();
-    let value = match keyspace.expires_at_millis(session.number, args.at(1)) {
+    let expiry = keyspace.expires_at_millis(session.number, args.at(1));
+    session.count_lookup(expiry.is_some());
+    let value = match expiry {
         None => -2,
         Some(None) => -1,
         Some(Some(at)) => {

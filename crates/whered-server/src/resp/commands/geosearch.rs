@@ -142,6 +142,7 @@ fn run(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -> 
     let engine = session.engine();
     let source = args.at(form.source);
     let (asked, at_once, later) = engine.keyspace().read(session.number, source, |value| {
+        session.count_lookup(value.is_some());
         let members = value.map(|value| value.ordered().ok_or(WRONG_KIND)).transpose()?;
         let asked = Reader { form, args, members, engine }.read()?;
         let is_stored = asked.store.is_some();

@@ -147,12 +147,15 @@ fn write_command(command: &Command, reply: &mut Reply) {
         (Flag::ReadOnly, "readonly"),
         (Flag::Admin, "admin"),
         (Flag::PubSub, "pubsub"),
+        (Flag::Blocking, "blocking"),
         (Flag::Fast, "fast"),
         (Flag::NoAuth, "no_auth"),
         (Flag::NoSlowlog, "skip_slowlog"),
     ];
     let flags = flags.iter().filter(|(flag, _)| command.has(*flag)).map(|(_, name)| *name);
-    let flags: Vec<&str> = flags.chain(command.denies_oom().then_some("denyoom")).collect();
+    let is_movable = command.keys.iter().any(|spec| spec.is_movable());
+    let flags = flags.chain(command.denies_oom().then_some("denyoom"));
+    let flags: Vec<&str> = flags.chain(is_movable.then_some("movablekeys")).collect();
     reply.set(flags.len());
     flags.iter().for_each(|name| reply.simple(name));
     range_of(command.keys).into_iter().for_each(|key| reply.integer(key));
@@ -238,6 +241,10 @@ fn get_keys(table: &CommandTable, args: Args<'_>, reply: &mut Reply, with_flags:
         return Err(Failure::text("ERR Invalid number of arguments specified for command"));
     }
     let keys: Vec<_> = command.keys_of(request).collect();
+    let is_counted = command.keys.iter().any(|spec| spec.is_movable());
+    if is_counted && keys.is_empty() {
+        return Err(Failure::text("ERR Invalid arguments specified for command"));
+    }
     reply.array(keys.len());
     for (key, access) in keys {
         if !with_flags {
@@ -249,6 +256,9 @@ fn get_keys(table: &CommandTable, args: Args<'_>, reply: &mut Reply, with_flags:
             Access::Read => &["RO", "access"],
             Access::Update => &["RW", "update"],
             Access::Overwrite => &["OW", "update"],
+            Access::Exchange => &["RW", "access", "update"],
+            Access::Extend => &["RW", "insert"],
+            Access::Create => &["OW", "insert"],
             Access::Shorten => &["RW", "delete"],
             Access::Delete => &["RM", "delete"],
             Access::Move => &["RW", "access", "delete"],

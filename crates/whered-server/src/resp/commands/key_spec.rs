@@ -7,12 +7,17 @@
 //! RENAME a b                    keys: [at(1, Move), at(2, Overwrite)]     a, b
 //! DEL a b c                     keys: [from(1, Delete)]                   a, b, c
 //! GEORADIUS a .. STORE b        keys: [at(1, Read), stored(6)]            a, b
+//! MSET a 1 b 2                  keys: [every(1, 2, Overwrite)]            a, b
+//! BZPOPMIN a b 10               keys: [before_end(1, 1, Move)]            a, b
+//! ZUNION 2 a b WITHSCORES       keys: [counted(1, Read)]                  a, b
 //! ```
 //!
 //! Cost: constant, and for `stored` one comparison for each argument.
 
+use std::iter::StepBy;
 use std::ops::Range;
 
+use crate::resp::number;
 use crate::resp::protocol::Args;
 
 /// Some arguments of a command that are keys, and what it does to each of them.
@@ -29,6 +34,12 @@ enum Arguments {
     At(usize),
     /// All arguments from an index on.
     From(usize),
+    /// Those from an index on but for the last N.
+    BeforeEnd(usize, usize),
+    /// Those from an index on by steps.
+    Every(usize, usize),
+    /// Those behind their number, which stands at an index.
+    Counted(usize),
     /// The argument behind the last `STORE` or `STOREDIST`; the options begin at an index.
     Stored(usize),
 }
@@ -44,6 +55,12 @@ pub(crate) enum Access {
     Update,
     /// Replaces the value, whatever it was.
     Overwrite,
+    /// Reads the value and changes it.
+    Exchange,
+    /// Adds to the value.
+    Extend,
+    /// Sets the value where there is none.
+    Create,
     /// Removes a part of the value.
     Shorten,
     /// Removes the key.
@@ -70,6 +87,11 @@ impl Access {
     pub(super) fn writes(self) -> bool {
         !matches!(self, Access::Look | Access::Read)
     }
+
+    /// Whether the key can hold a value afterwards that it did not hold.
+    pub(crate) fn fills(self) -> bool {
+        self.writes() && !matches!(self, Access::Shorten | Access::Delete | Access::Move)
+    }
 }
 
 impl KeySpec {
@@ -83,6 +105,21 @@ impl KeySpec {
         KeySpec { arguments: Arguments::From(first), access }
     }
 
+    /// Keys from an index on but for the last N arguments.
+    pub(super) const fn before_end(first: usize, left: usize, access: Access) -> KeySpec {
+        KeySpec { arguments: Arguments::BeforeEnd(first, left), access }
+    }
+
+    /// Keys from an index on, by steps.
+    pub(super) const fn every(first: usize, step: usize, access: Access) -> KeySpec {
+        KeySpec { arguments: Arguments::Every(first, step), access }
+    }
+
+    /// Keys behind their number, which stands at an index; none where that is wrong.
+    pub(super) const fn counted(index: usize, access: Access) -> KeySpec {
+        KeySpec { arguments: Arguments::Counted(index), access }
+    }
+
     /// The key behind `STORE` or `STOREDIST`, which is overwritten; the options begin at an index.
     pub(super) const fn stored(options: usize) -> KeySpec {
         KeySpec { arguments: Arguments::Stored(options), access: Access::Overwrite }
@@ -93,17 +130,26 @@ impl KeySpec {
         self.indexes(args).map(move |index| (args.at(index), self.access))
     }
 
+    /// Whether its keys can only be found by looking at the arguments before them.
+    pub(super) fn is_movable(&self) -> bool {
+        matches!(self.arguments, Arguments::Counted(_) | Arguments::Stored(_))
+    }
+
     /// The indexes of the keys in a request.
-    fn indexes(self, args: Args<'_>) -> Range<usize> {
+    fn indexes(self, args: Args<'_>) -> StepBy<Range<usize>> {
         let count = args.len();
-        match self.arguments {
-            Arguments::At(index) => index.min(count)..(index + 1).min(count),
-            Arguments::From(first) => first.min(count)..count,
+        let (range, step) = match self.arguments {
+            Arguments::At(index) => (index.min(count)..(index + 1).min(count), 1),
+            Arguments::From(first) => (first.min(count)..count, 1),
+            Arguments::BeforeEnd(first, left) => (first..count.saturating_sub(left), 1),
+            Arguments::Every(first, step) => (first..count, step),
+            Arguments::Counted(index) => (counted(args, index), 1),
             Arguments::Stored(options) => match stored_index(args, options) {
-                Some(index) => index..index + 1,
-                None => 0..0,
+                Some(index) => (index..index + 1, 1),
+                None => (0..0, 1),
             },
-        }
+        };
+        range.step_by(step)
     }
 }
 
@@ -113,7 +159,9 @@ pub(super) fn range_of(specs: &[KeySpec]) -> [i64; 3] {
     let ranges = specs.iter().filter_map(|spec| match spec.arguments {
         Arguments::At(index) => Some([index as i64, index as i64, 1]),
         Arguments::From(first) => Some([first as i64, -1, 1]),
-        Arguments::Stored(_) => None,
+        Arguments::BeforeEnd(first, left) => Some([first as i64, -1 - left as i64, 1]),
+        Arguments::Every(first, step) => Some([first as i64, -1, step as i64]),
+        Arguments::Counted(_) | Arguments::Stored(_) => None,
     });
     ranges.reduce(|[first, ..], [_, last, step]| [first, last, step]).unwrap_or_default()
 }
@@ -129,6 +177,14 @@ impl Channels {
         };
         args.from(1).take(count).map(move |channel| (channel, is_pattern))
     }
+}
+
+/// The keys behind their number: none if it is no number, or there are fewer arguments.
+fn counted(args: Args<'_>, index: usize) -> Range<usize> {
+    let number = args.get(index).and_then(number::integer);
+    let count = number.and_then(|count| usize::try_from(count).ok());
+    let end = count.and_then(|count| count.checked_add(index + 1));
+    end.filter(|end| *end <= args.len()).map_or(0..0, |end| index + 1..end)
 }
 
 /// Of several targets the last one is stored into. (Redis 7.0.15 names the first of each word here

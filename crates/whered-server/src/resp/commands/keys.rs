@@ -161,6 +161,7 @@ pub(super) const COMMANDS: &[Command] = &[
         summary: "Returns the type of a key: zset, string or none",
         action: Action::Run(|session, args, reply| {
             let kind = session.engine().keyspace().kind(session.number, args.at(1));
+            session.count_lookup(kind.is_some());
             reply.simple(kind.map_or("none", kind_name));
             Ok(Effect::Unchanged)
         }),
@@ -205,13 +206,23 @@ fn delete(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
 
 fn exists(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let keyspace = session.engine().keyspace();
-    reply.count(args.from(1).filter(|key| keyspace.exists(session.number, key)).count());
+    let exists = |key: &&[u8]| {
+        let exists = keyspace.exists(session.number, key);
+        session.count_lookup(exists);
+        exists
+    };
+    reply.count(args.from(1).filter(exists).count());
     Ok(Effect::Unchanged)
 }
 
 fn touch(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let keyspace = session.engine().keyspace();
-    reply.count(args.from(1).filter(|key| keyspace.touch(session.number, key)).count());
+    let touch = |key: &&[u8]| {
+        let exists = keyspace.touch(session.number, key);
+        session.count_lookup(exists);
+        exists
+    };
+    reply.count(args.from(1).filter(touch).count());
     Ok(Effect::Unchanged)
 }
 

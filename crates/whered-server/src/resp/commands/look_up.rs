@@ -175,16 +175,18 @@ pub(super) fn look_up<'s>(
     count: usize,
 ) -> Result<&'s [Option<MemberScore>], Failure> {
     if let Some(range) = session.looked_up.take(args, count) {
+        session.count_lookup(true);
         return Ok(&session.looked_up.found[range]);
     }
     let (shared, looked_up) = (&session.shared, &mut session.looked_up);
     looked_up.forget();
-    shared.engine.keyspace().read(session.number, args.at(1), |value| {
-        let ordered = value.map(|value| value.ordered().ok_or(WRONG_KIND)).transpose()?;
-        looked_up.look_up(ordered, args.skip(2).first(count));
-        Ok::<(), Failure>(())
+    let is_found = shared.engine.keyspace().read(session.number, args.at(1), |value| {
+        let ordered = value.map(|value| value.ordered().ok_or(WRONG_KIND)).transpose();
+        ordered.map(|ordered| looked_up.look_up(ordered, args.skip(2).first(count)))?;
+        Ok::<bool, Failure>(value.is_some())
     })?;
-    Ok(&looked_up.found)
+    session.count_lookup(is_found);
+    Ok(&session.looked_up.found)
 }
 
 /// Reads a sorted set of either kind; `None` without the key.
@@ -196,7 +198,7 @@ pub(super) fn read_ordered<R>(
     key: &[u8],
     read: impl FnOnce(Option<Ordered<'_>>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
-    session.engine().keyspace().read(session.number, key, |value| {
+    session.read_key(key, |value| {
         let ordered = value.map(|value| value.ordered().ok_or(WRONG_KIND)).transpose()?;
         read(ordered)
     })

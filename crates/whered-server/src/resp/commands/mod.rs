@@ -28,6 +28,7 @@ mod arguments;
 mod cidr;
 mod cidr_whole;
 mod client;
+mod cluster;
 mod command;
 mod config;
 mod connection;
@@ -50,6 +51,7 @@ mod moves;
 mod named;
 mod object;
 mod parameters;
+mod permissions;
 mod persistence;
 mod pubsub;
 mod registry;
@@ -58,11 +60,15 @@ mod scripting;
 mod server;
 mod slowlog;
 mod sorted_set;
+mod sorted_set_combine;
+mod sorted_set_pop;
+mod sorted_set_random;
 mod sorted_set_range;
 mod sorted_set_write;
 mod steer;
 mod table;
 mod text;
+mod text_change;
 mod transaction;
 mod transfer;
 mod zone;
@@ -101,15 +107,20 @@ static FAMILIES: &[&[Command]] = &[
     latency::COMMANDS,
     persistence::COMMANDS,
     server::COMMANDS,
+    cluster::COMMANDS,
     rules::COMMANDS,
     keys::COMMANDS,
     transfer::COMMANDS,
     expiry::COMMANDS,
     object::COMMANDS,
     text::COMMANDS,
+    text_change::COMMANDS,
     geo::COMMANDS,
     geosearch::COMMANDS,
     sorted_set::COMMANDS,
+    sorted_set_combine::COMMANDS,
+    sorted_set_pop::COMMANDS,
+    sorted_set_random::COMMANDS,
     sorted_set_range::COMMANDS,
     sorted_set_write::COMMANDS,
     ip::COMMANDS,
@@ -210,6 +221,9 @@ fn call(session: &mut Session, entry: &'static Entry, args: Args<'_>, reply: &mu
             if effect == Effect::Changed && !session.shared.watches.is_empty() {
                 mark_written_keys(session, entry.command, args);
             }
+            if !session.shared.waiting.is_empty() {
+                serve_waiting(session, entry.command, args, effect);
+            }
         }
         Err(failure) => {
             count_error(session, entry.command.name.as_bytes(), &failure);
@@ -237,6 +251,25 @@ fn mark_written_keys(session: &Session, command: &'static Command, args: Args<'_
             session.shared.watches.mark(session.number, key);
         }
     }
+}
+
+/// Serves clients that wait for a key that this request has changed; within `EXEC` at its end.
+#[cold]
+fn serve_waiting(session: &mut Session, command: &'static Command, args: Args<'_>, effect: Effect) {
+    let number = session.number;
+    let filled = command.keys_of(args).filter(|(_, access)| access.fills()).map(|(key, _)| key);
+    // What a command without keys, or one that reports by itself, has filled is not known.
+    let is_open = effect == Effect::Reported
+        && (command.keys.is_empty() || command.keys.iter().any(|spec| spec.access.fills()));
+    if session.in_exec {
+        session.ready.note(is_open, number, filled);
+        return;
+    }
+    let shared = &session.shared;
+    if is_open {
+        return shared.waiting.serve_all((shared.engine.keyspace(), &shared.watches));
+    }
+    filled.for_each(|key| session.serve_waiting(number, key));
 }
 
 /// Requests with more arguments are timed alone.

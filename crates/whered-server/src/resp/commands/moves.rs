@@ -108,6 +108,9 @@ impl Moves<'_> {
         let ticket = keyspace.add_each_point(number, self.key, &self.points, always, note)?;
         if is_changed {
             session.shared.watches.mark(number, self.key);
+            if !session.shared.waiting.is_empty() {
+                session.serve_waiting(number, self.key);
+            }
         }
         Ok((ticket, is_new))
     }

@@ -15,7 +15,7 @@ use super::Command;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
-use crate::resp::users::NameKind;
+use crate::resp::users::{NameKind, User};
 
 /// A part of a request that names something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,13 +59,22 @@ impl NameSpec {
     }
 }
 
-/// The kind of the first thing in a request that the session's user may not touch.
-pub(super) fn denied(session: &Session, command: &Command, args: Args<'_>) -> Option<NameKind> {
-    command.names.iter().find_map(|named| denied_part(session, *named, args))
+/// The kind of the first thing in a request that a user may not touch.
+pub(super) fn denied(
+    session: &Session,
+    user: &User,
+    command: &Command,
+    args: Args<'_>,
+) -> Option<NameKind> {
+    command.names.iter().find_map(|named| denied_part(session, user, *named, args))
 }
 
-fn denied_part(session: &Session, named: NameSpec, args: Args<'_>) -> Option<NameKind> {
-    let user = &session.user;
+fn denied_part(
+    session: &Session,
+    user: &User,
+    named: NameSpec,
+    args: Args<'_>,
+) -> Option<NameKind> {
     let one = |kind: NameKind, name: &[u8]| (!user.may_name(kind, name)).then_some(kind);
     let at = |index: usize| args.get(index).unwrap_or_default();
     match named {
@@ -90,8 +99,8 @@ fn denied_part(session: &Session, named: NameSpec, args: Args<'_>) -> Option<Nam
             one(NameKind::Pool, pool.map_or(at(index), |pool| pool.name.as_bytes()))
         }
         NameSpec::FromIp(from) => databases(args, from).find_map(|it| one(NameKind::Database, it)),
-        NameSpec::Rule => denied_in_rules(session, args, None),
-        NameSpec::Ruleset(format) => denied_in_rules(session, args, Some(format)),
+        NameSpec::Rule => denied_in_rules(session, user, args, None),
+        NameSpec::Ruleset(format) => denied_in_rules(session, user, args, Some(format)),
     }
 }
 
@@ -131,7 +140,12 @@ pub(super) fn zone_of(session: &Session, domain: &str) -> String {
 
 /// The kind of the first thing that rules name and the user may not touch. Text that cannot be read
 /// names nothing: the command refuses it.
-fn denied_in_rules(session: &Session, args: Args<'_>, format: Option<usize>) -> Option<NameKind> {
+fn denied_in_rules(
+    session: &Session,
+    user: &User,
+    args: Args<'_>,
+    format: Option<usize>,
+) -> Option<NameKind> {
     let text = |index: usize| args.get(index).and_then(|text| std::str::from_utf8(text).ok());
     let (ruleset, rules) = (text(1)?, text(args.len() - 1)?);
     let references = match format {
@@ -141,7 +155,6 @@ fn denied_in_rules(session: &Session, args: Args<'_>, format: Option<usize>) -> 
         }
         None => session.engine().references_of_rule(ruleset, rules).ok()?,
     };
-    let user = &session.user;
     let may_read = |database: &Option<String>| match database {
         Some(name) => user.may_name(NameKind::Database, name.as_bytes()),
         None => user.may_name_all(NameKind::Database),

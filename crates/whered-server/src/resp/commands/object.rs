@@ -69,7 +69,9 @@ const OBJECT: &[Command] = &[
         summary: "Returns the encoding that Redis would use for a value",
         action: Action::Run(|session, args, reply| {
             let keyspace = session.engine().keyspace();
-            match keyspace.inspect(session.number, args.at(2), Value::encoding) {
+            let encoding = keyspace.inspect(session.number, args.at(2), Value::encoding);
+            session.count_lookup(encoding.is_some());
+            match encoding {
                 Some(encoding) => reply.bulk(encoding.as_bytes()),
                 None => reply.null(),
             }
@@ -82,7 +84,9 @@ const OBJECT: &[Command] = &[
         summary: "Refused, as by Redis without LFU: uses of keys are not counted",
         since: "4.0.0",
         action: Action::Run(|session, args, reply| {
-            if !session.engine().keyspace().exists(session.number, args.at(2)) {
+            let exists = session.engine().keyspace().exists(session.number, args.at(2));
+            session.count_lookup(exists);
+            if !exists {
                 reply.null();
                 return Ok(Effect::Unchanged);
             }
@@ -113,7 +117,9 @@ const OBJECT: &[Command] = &[
         name: "object|idletime",
         summary: "Returns the seconds since the last use of a key",
         action: Action::Run(|session, args, reply| {
-            match session.engine().keyspace().idle_seconds(session.number, args.at(2)) {
+            let seconds = session.engine().keyspace().idle_seconds(session.number, args.at(2));
+            session.count_lookup(seconds.is_some());
+            match seconds {
                 Some(seconds) => reply.count(seconds as usize),
                 None => reply.null(),
             }
@@ -126,7 +132,9 @@ const OBJECT: &[Command] = &[
         summary: "Returns the reference count that Redis would return",
         action: Action::Run(|session, args, reply| {
             let keyspace = session.engine().keyspace();
-            match keyspace.inspect(session.number, args.at(2), |value| references(value.text())) {
+            let count = keyspace.inspect(session.number, args.at(2), references);
+            session.count_lookup(count.is_some());
+            match count {
                 Some(count) => reply.integer(count),
                 None => reply.null(),
             }
@@ -168,7 +176,8 @@ const MEMORY: &[Command] = &[
 ];
 
 /// Redis shares the small integers among all keys; everything else has one reference.
-fn references(text: Option<&[u8]>) -> i64 {
+fn references(value: &Value) -> i64 {
+    let text = value.text().filter(|_| value.encoding() == "int");
     let digits = text.and_then(crate::resp::number::integer);
     if digits.is_some_and(|number| (0..10_000).contains(&number)) { i64::from(i32::MAX) } else { 1 }
 }

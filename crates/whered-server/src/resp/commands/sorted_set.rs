@@ -1,5 +1,5 @@
-//! A sorted set's members by name, and going through them: `ZCARD ZCOUNT ZSCORE ZMSCORE ZRANK
-//! ZREVRANK ZSCAN`.
+//! A sorted set's members by name, and going through them: `ZCARD ZCOUNT ZLEXCOUNT ZSCORE
+//! ZMSCORE ZRANK ZREVRANK ZSCAN`.
 //!
 //! A collection of points is a sorted set whose scores are cells; a key with other scores is
 //! served alike. Not for: ranges (`sorted_set_range`), writes (`sorted_set_write`).
@@ -7,7 +7,7 @@
 use whered_engine::{Ordered, Value};
 
 use super::look_up::{MemberScore, look_up};
-use super::sorted_set_range::ScoreRange;
+use super::sorted_set_range::{MemberRange, ScoreRange};
 use super::{
     Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
     Outcome, SYNTAX_ERROR, WRONG_KIND, WhenFull, integer, number, read_ordered,
@@ -58,6 +58,22 @@ pub(super) const COMMANDS: &[Command] = &[
         cost: "O(log(N)) with N members",
         since: "2.0.0",
         action: Action::Run(count),
+        ..SORTED_SET
+    },
+    Command {
+        name: "zlexcount",
+        arity: 4,
+        syntax: "key min max",
+        summary: "Returns the number of members in a range of names, where all scores are equal",
+        cost: "O(log(N)) with N members; O(N) where scores differ",
+        since: "2.8.9",
+        action: Action::Run(|session, args, reply| {
+            let range = MemberRange::read(args.at(2), args.at(3))?;
+            read_ordered(session, args.at(1), |members| {
+                reply.count(members.map_or(0, |members| range.ranks(members).len()));
+                Ok(Effect::Unchanged)
+            })
+        }),
         ..SORTED_SET
     },
     Command {
@@ -161,7 +177,7 @@ struct Step<'a> {
 /// whose score changes during the iteration may be given twice or not at all.
 fn scan(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let cursor = number::cursor(args.at(2)).ok_or(Failure::text("ERR invalid cursor"))?;
-    session.engine().keyspace().read(session.number, args.at(1), |value| {
+    session.read_key(args.at(1), |value| {
         let Some(value) = value else {
             write_step(reply, 0, &[], true);
             return Ok(Effect::Unchanged);

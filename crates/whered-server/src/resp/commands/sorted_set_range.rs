@@ -1,11 +1,13 @@
-//! Ranges of a sorted set: `ZRANGE ZREVRANGE ZRANGEBYSCORE ZREVRANGEBYSCORE ZRANGESTORE`.
+//! Ranges of a sorted set: `ZRANGE ZREVRANGE ZRANGEBYSCORE ZREVRANGEBYSCORE ZRANGEBYLEX
+//! ZREVRANGEBYLEX ZRANGESTORE`.
 //!
 //! Members are ordered by (score, member). A range of scores becomes a range of ranks first, so
 //! both are jumps followed by a walk.
 //!
-//! Ranges by member (`BYLEX`) have a meaning only where all scores are equal. For other sets the
-//! answer is that of Redis for a small set: a walk from one end to the first member inside, and
-//! on from there to the first one outside. Cost: O(members).
+//! Ranges by member (`BYLEX`) have a meaning only where all scores are equal. There they become
+//! ranks by two binary searches. For other sets the answer is that of Redis for a small set: a walk
+//! from one end to the first member inside, and on from there to the first one outside. Cost:
+//! O(members).
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -28,13 +30,28 @@ const RANGE: Command = Command {
     ..SORTED_SET
 };
 
+const BY_NAME_COST: &str =
+    "O(log(N)+M) with N members of which M are given; O(N) where scores differ";
+
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "zrange",
         syntax: "key start stop [BYSCORE|BYLEX] [REV] [LIMIT offset count] [WITHSCORES]",
         summary: "Returns a range of members in order",
-        cost: "O(log(N)+M) with N members of which M are given; BYLEX: O(N)",
+        cost: "O(log(N)+M) with N members of which M are given; O(N) for BYLEX where scores differ",
         action: Action::Run(|session, args, reply| range(session, args, reply, FORM)),
+        ..RANGE
+    },
+    Command {
+        name: "zrangebylex",
+        syntax: "key min max [LIMIT offset count]",
+        summary: "Returns the members in a range of names, upwards, where all scores are equal",
+        cost: BY_NAME_COST,
+        since: "2.8.9",
+        action: Action::Run(|session, args, reply| {
+            let form = Form { by: Some(By::Member), reverse: Some(false), ..FORM };
+            range(session, args, reply, form)
+        }),
         ..RANGE
     },
     Command {
@@ -66,6 +83,18 @@ pub(super) const COMMANDS: &[Command] = &[
         summary: "Returns a range of members, counted from the last one",
         action: Action::Run(|session, args, reply| {
             let form = Form { by: Some(By::Rank), reverse: Some(true), ..FORM };
+            range(session, args, reply, form)
+        }),
+        ..RANGE
+    },
+    Command {
+        name: "zrevrangebylex",
+        syntax: "key max min [LIMIT offset count]",
+        summary: "Returns the members in a range of names, downwards, where all scores are equal",
+        cost: BY_NAME_COST,
+        since: "2.8.9",
+        action: Action::Run(|session, args, reply| {
+            let form = Form { by: Some(By::Member), reverse: Some(true), ..FORM };
             range(session, args, reply, form)
         }),
         ..RANGE
@@ -116,7 +145,7 @@ struct Options {
 enum Limits<'a> {
     Ranks(i64, i64),
     Scores(ScoreRange),
-    Members(MemberLimit<'a>, MemberLimit<'a>),
+    Members(MemberRange<'a>),
 }
 
 /// A range of scores.
@@ -157,7 +186,86 @@ pub(super) fn ranks_between(first: i64, last: i64, len: usize) -> Range<usize> {
     if first > last { 0..0 } else { first as usize..last as usize + 1 }
 }
 
-/// A limit of a range of members.
+/// A range of names of members.
+#[derive(Clone, Copy)]
+pub(super) struct MemberRange<'a> {
+    low: MemberLimit<'a>,
+    high: MemberLimit<'a>,
+}
+
+impl<'a> MemberRange<'a> {
+    /// Reads two limits: `-`, `+`, or a name behind `[` or, if it is excluded, `(`.
+    pub(super) fn read(low: &'a [u8], high: &'a [u8]) -> Result<MemberRange<'a>, Failure> {
+        let limits = member_limit(low).zip(member_limit(high));
+        let (low, high) =
+            limits.ok_or(Failure::text("ERR min or max not valid string range item"))?;
+        Ok(MemberRange { low, high })
+    }
+
+    fn is_above_low(&self, member: &[u8]) -> bool {
+        match self.low.compared_to(member) {
+            Ordering::Less => true,
+            Ordering::Equal => !matches!(self.low, MemberLimit::Excluding(_)),
+            Ordering::Greater => false,
+        }
+    }
+
+    fn is_below_high(&self, member: &[u8]) -> bool {
+        match self.high.compared_to(member) {
+            Ordering::Less => false,
+            Ordering::Equal => !matches!(self.high, MemberLimit::Excluding(_)),
+            Ordering::Greater => true,
+        }
+    }
+
+    /// Whether no member of this set can be in the range.
+    fn misses(&self, members: Ordered<'_>) -> bool {
+        let ends = members.iter().next().zip(members.iter().next_back());
+        let Some(((first, _), (last, _))) = ends else {
+            return true;
+        };
+        is_empty(self.low, self.high) || !self.is_above_low(last) || !self.is_below_high(first)
+    }
+
+    /// The ranks of the members in the range, counted upwards: see the head of this file.
+    pub(super) fn ranks(&self, members: Ordered<'_>) -> Range<usize> {
+        if self.misses(members) {
+            return 0..0;
+        }
+        if have_one_score(members) {
+            let first = partition_point(members, |member| !self.is_above_low(member));
+            let end = partition_point(members, |member| self.is_below_high(member));
+            return first..end.max(first);
+        }
+        let first = members.iter().take_while(|(member, _)| !self.is_above_low(member)).count();
+        let rest = members.iter_ranks(first..members.len());
+        first..first + rest.take_while(|(member, _)| self.is_below_high(member)).count()
+    }
+}
+
+/// Whether all members have the same score, so that they are in the order of their names.
+fn have_one_score(members: Ordered<'_>) -> bool {
+    let ends = members.iter().next().zip(members.iter().next_back());
+    ends.is_none_or(|((_, first), (_, last))| first == last)
+}
+
+/// The number of members for which `is_before` holds; these come first.
+fn partition_point(members: Ordered<'_>, is_before: impl Fn(&[u8]) -> bool) -> usize {
+    let by_rank = members.by_rank();
+    let (mut low, mut high) = (0, members.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let member = by_rank.get(middle);
+        if member.is_some_and(|(member, _)| is_before(member)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// A limit of a range of names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MemberLimit<'a> {
     Lowest,
@@ -176,10 +284,14 @@ fn range(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -
         };
         match limits.ranks(members, &options) {
             Some(ranks) if options.reverse => {
-                write(members.iter_ranks(ranks).rev(), &options, reply);
+                let members = members.iter_ranks(ranks).rev();
+                write_members(members, options.with_scores, reply);
             }
-            Some(ranks) => write(members.iter_ranks(ranks), &options, reply),
-            None => write(limits.members(members, &options).into_iter(), &options, reply),
+            Some(ranks) => write_members(members.iter_ranks(ranks), options.with_scores, reply),
+            None => {
+                let members = limits.members(members, &options).into_iter();
+                write_members(members, options.with_scores, reply);
+            }
         }
         Ok(Effect::Unchanged)
     })
@@ -255,10 +367,7 @@ fn read_limits<'a>(args: Args<'a>, form: Form, options: &Options) -> Result<Limi
     match options.by {
         By::Rank => Ok(Limits::Ranks(integer(first)?, integer(second)?)),
         By::Score => ScoreRange::read(low, high).map(Limits::Scores),
-        By::Member => member_limit(low)
-            .zip(member_limit(high))
-            .map(|(low, high)| Limits::Members(low, high))
-            .ok_or(Failure::text("ERR min or max not valid string range item")),
+        By::Member => MemberRange::read(low, high).map(Limits::Members),
     }
 }
 
@@ -295,7 +404,7 @@ impl Options {
 }
 
 impl Limits<'_> {
-    /// The ranks of the members in the range; `None` for a range of members.
+    /// The ranks of the members in the range; `None` for a range of names where scores differ.
     fn ranks(&self, members: Ordered<'_>, options: &Options) -> Option<Range<usize>> {
         match self {
             Limits::Ranks(first, last) => {
@@ -305,38 +414,29 @@ impl Limits<'_> {
                 Some(if mirrored { len - ranks.end..len - ranks.start } else { ranks })
             }
             Limits::Scores(scores) => Some(options.cut(scores.ranks(members))),
-            Limits::Members(..) => None,
+            Limits::Members(range) if have_one_score(members) => {
+                Some(options.cut(range.ranks(members)))
+            }
+            Limits::Members(_) => None,
         }
     }
 
-    /// The members of a range of members, in the asked direction.
+    /// The members of a range of names where scores differ, in the direction of the options.
     fn members<'m>(&self, members: Ordered<'m>, options: &Options) -> Vec<(&'m [u8], f64)> {
-        let Limits::Members(low, high) = *self else {
+        let Limits::Members(range) = self else {
             return Vec::new();
         };
-        let from_low = |member: &[u8]| match low.compared_to(member) {
-            Ordering::Less => true,
-            Ordering::Equal => !matches!(low, MemberLimit::Excluding(_)),
-            Ordering::Greater => false,
-        };
-        let to_high = |member: &[u8]| match high.compared_to(member) {
-            Ordering::Less => false,
-            Ordering::Equal => !matches!(high, MemberLimit::Excluding(_)),
-            Ordering::Greater => true,
-        };
-        let ends = members.iter().next().zip(members.iter().next_back());
-        let Some(((first, _), (last, _))) = ends else {
-            return Vec::new();
-        };
-        if is_empty(low, high) || !from_low(last) || !to_high(first) {
+        if range.misses(members) {
             return Vec::new();
         }
         if options.reverse {
-            let entries = members.iter().rev().skip_while(|(member, _)| !to_high(member));
-            take_while(entries, options, from_low)
+            let entries = members.iter().rev();
+            let entries = entries.skip_while(|(member, _)| !range.is_below_high(member));
+            take_while(entries, options, |member| range.is_above_low(member))
         } else {
-            let entries = members.iter().skip_while(|(member, _)| !from_low(member));
-            take_while(entries, options, to_high)
+            let entries = members.iter();
+            let entries = entries.skip_while(|(member, _)| !range.is_above_low(member));
+            take_while(entries, options, |member| range.is_below_high(member))
         }
     }
 }
@@ -355,20 +455,21 @@ fn take_while<'m>(
     inside.take(options.taken()).collect()
 }
 
-fn write<'m>(
+/// Writes an array of members, with their scores if they are wanted.
+pub(super) fn write_members<'m>(
     entries: impl ExactSizeIterator<Item = (&'m [u8], f64)>,
-    options: &Options,
+    with_scores: bool,
     reply: &mut Reply,
 ) {
-    let in_pairs = options.with_scores && reply.protocol == Protocol::Resp3;
-    let flat = if options.with_scores && !in_pairs { 2 } else { 1 };
+    let in_pairs = with_scores && reply.protocol == Protocol::Resp3;
+    let flat = if with_scores && !in_pairs { 2 } else { 1 };
     reply.array(entries.len() * flat);
     for (member, score) in entries {
         if in_pairs {
             reply.array(2);
         }
         reply.bulk(member);
-        if options.with_scores {
+        if with_scores {
             reply.double(score);
         }
     }

@@ -1,4 +1,5 @@
-//! Writes to a sorted set: `ZADD ZINCRBY ZREM ZREMRANGEBYRANK ZREMRANGEBYSCORE ZPOPMIN ZPOPMAX`.
+//! Writes to a sorted set: `ZADD ZINCRBY ZREM ZREMRANGEBYRANK ZREMRANGEBYSCORE
+//! ZREMRANGEBYLEX`.
 //!
 //! The order of the checks is that of Redis 7.0.15. As long as all scores are cells the key is a
 //! point index; another score makes it a plain sorted set, which nobody sees.
@@ -8,13 +9,13 @@ use std::ops::Range;
 use whered_engine::{AddCondition, Added, Increment, Ordered, ScoreRules};
 
 use super::sorted_set::SORTED_SET;
-use super::sorted_set_range::{ScoreRange, ranks_between};
+use super::sorted_set_range::{MemberRange, ScoreRange, ranks_between};
 use super::{
     Access, Action, Command, Effect, Failure, Flag, KeySpec, Members, Outcome, SYNTAX_ERROR,
-    WhenFull, float, integer, number,
+    WhenFull, float, integer,
 };
 use crate::resp::protocol::Args;
-use crate::resp::reply::{Protocol, Reply};
+use crate::resp::reply::Reply;
 use crate::resp::session::Session;
 
 const WRITE: Command = Command {
@@ -44,26 +45,6 @@ pub(super) const COMMANDS: &[Command] = &[
         ..WRITE
     },
     Command {
-        name: "zpopmax",
-        arity: -2,
-        syntax: "key [count]",
-        summary: "Removes the members with the highest scores and returns them",
-        cost: "O(M*log(N)) with N members of which M are removed",
-        since: "5.0.0",
-        action: Action::Run(|session, args, reply| pop(session, args, reply, true)),
-        ..WRITE
-    },
-    Command {
-        name: "zpopmin",
-        arity: -2,
-        syntax: "key [count]",
-        summary: "Removes the members with the lowest scores and returns them",
-        cost: "O(M*log(N)) with N members of which M are removed",
-        since: "5.0.0",
-        action: Action::Run(|session, args, reply| pop(session, args, reply, false)),
-        ..WRITE
-    },
-    Command {
         name: "zrem",
         members: Members::Named(None),
         when_full: WhenFull::Frees,
@@ -73,6 +54,22 @@ pub(super) const COMMANDS: &[Command] = &[
         summary: "Removes members",
         cost: "O(M*log(N)) with N members of which M are removed",
         action: Action::Run(remove),
+        ..WRITE
+    },
+    Command {
+        name: "zremrangebylex",
+        arity: 4,
+        flags: &[Flag::Write],
+        keys: &[KeySpec::at(1, Access::Shorten)],
+        when_full: WhenFull::Frees,
+        syntax: "key min max",
+        summary: "Removes the members in a range of names, where all scores are equal",
+        cost: "O(M*log(N)) with N members of which M are removed",
+        since: "2.8.9",
+        action: Action::Run(|session, args, reply| {
+            let range = MemberRange::read(args.at(2), args.at(3))?;
+            remove_ranks(session, args, reply, |members| range.ranks(members))
+        }),
         ..WRITE
     },
     Command {
@@ -215,29 +212,4 @@ fn remove_ranks(
     reply.hold(written.ticket);
     reply.count(written.value);
     Ok(Effect::changed_if(written.value > 0))
-}
-
-fn pop(session: &mut Session, args: Args<'_>, reply: &mut Reply, highest: bool) -> Outcome {
-    if args.len() > 3 {
-        return Err(SYNTAX_ERROR);
-    }
-    let count = match args.get(2) {
-        None => 1,
-        Some(text) => {
-            let count = number::integer(text).and_then(|count| usize::try_from(count).ok());
-            count.ok_or(Failure::text("ERR value is out of range, must be positive"))?
-        }
-    };
-    let written = session.engine().keyspace().pop(session.number, args.at(1), count, highest)?;
-    reply.hold(written.ticket);
-    let in_pairs = args.len() == 3 && reply.protocol == Protocol::Resp3;
-    reply.array(written.value.len() * if in_pairs { 1 } else { 2 });
-    for (member, score) in &written.value {
-        if in_pairs {
-            reply.array(2);
-        }
-        reply.bulk(member);
-        reply.double(*score);
-    }
-    Ok(Effect::changed_if(!written.value.is_empty()))
 }

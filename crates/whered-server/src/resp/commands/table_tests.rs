@@ -6,7 +6,7 @@ use std::path::Path;
 use super::*;
 
 /// The families in the page's order, with their headings.
-const GROUPS: [(&str, &str); 16] = [
+const GROUPS: [(&str, &str); 17] = [
     ("ip", "IP databases"),
     ("cidr", "Prefix sets"),
     ("rules", "Rulesets"),
@@ -22,6 +22,7 @@ const GROUPS: [(&str, &str); 16] = [
     ("string", "Strings"),
     ("connection", "Connections"),
     ("server", "The server"),
+    ("cluster", "Cluster"),
     ("scripting", "Scripts and functions"),
 ];
 
@@ -62,7 +63,7 @@ affect them.
 that the journal refuses begins with `-MISCONF`, and nothing of the write was applied.
 - **Types.** A key holds a collection of points, a plain sorted set, or a string. The first two are one type for \
 clients (`TYPE` says `zset`). A collection becomes a plain sorted set when a score arrives that is not a cell (by \
-`ZADD`, `ZINCRBY`, `STOREDIST`). GEO commands read its scores as Redis does. A command for another type gets \
+`ZADD`, `ZINCRBY`, `STOREDIST`, weights). GEO commands read its scores as Redis does. A command for another type gets \
 `-WRONGTYPE`.
 - **Expiry.** Expiry times are in milliseconds since 1970, also over restarts. An expired key is invisible at once; \
 its memory is freed within about a second.
@@ -75,8 +76,11 @@ misses. The distance of antipodes is a number.
 - `ZADD` stores the score `-0` as `0`. Redis distinguishes them in sets of more than 128 members.
 - `ZSCAN` goes in the order of the scores, and gives members with one score in one step. A member whose score changes \
 during the iteration may come twice or not at all.
-- `GEOSEARCHSTORE`, `ZRANGESTORE` and `GEORADIUS ... STORE` store what was found a moment before. Another client's \
-write may come between the two, except in a transaction.
+- `GEOSEARCHSTORE`, `ZRANGESTORE`, `GEORADIUS ... STORE`, `ZUNIONSTORE`, `ZINTERSTORE` and `ZDIFFSTORE` store what \
+was found a moment before. Another client's write may come between the two, except in a transaction.
+- A range of names (`BYLEX`) in a set whose scores differ is that of Redis for a small set, whatever the size.
+- A reply of `ZRANDMEMBER` that is longer than the client's output limit closes the connection.
+- `BZPOPMIN`, `BZPOPMAX` and `BZMPOP` see what a feed has put into a key within about a second.
 - `SET` with a time in the past removes the key at once.
 - `KEYS`, `SCAN` and `PUBSUB CHANNELS` leave out what the user may not use. `FLUSHALL`, `FLUSHDB`, `SWAPDB` and \
 `RANDOMKEY` need a user of all keys.
@@ -92,7 +96,7 @@ fn all_and_subcommands() -> impl Iterator<Item = &'static Command> {
 }
 
 /// Text below a heading, for what the rows do not say.
-const NOTES: [(&str, &str); 6] = [
+const NOTES: [(&str, &str); 8] = [
     (
         "feed",
         "An upload is answered when it is on the disk of its feed's spool, and applied a little later. \
@@ -119,6 +123,17 @@ const NOTES: [(&str, &str); 6] = [
          do not affect them.\n\
          - An export is the set at one moment. `CIDR.SCAN` gives each member once that exists during the \
          whole iteration.",
+    ),
+    (
+        "sorted-set",
+        "`BZPOPMIN`, `BZPOPMAX` and `BZMPOP` wait until one of their keys has members. Clients that wait for one key \
+         are served in the order in which they came, before the reply of the write that serves them. In a transaction \
+         they do not wait. `CLIENT UNBLOCK` ends a wait. A client that goes away takes no member with it.",
+    ),
+    (
+        "string",
+        "The journal keeps each changed string as a whole: `APPEND` costs as much as the string is long. \
+         `INCRBYFLOAT` computes with the 64 binary digits that Redis has on x86, on every processor.",
     ),
     (
         "transactions",

@@ -1,4 +1,5 @@
-//! Plain strings: `SET GET`. Clients and their tools keep marks and locks in them.
+//! Plain strings: `SET GET`. Clients and their tools keep marks and locks in them. Other commands
+//! for them: `text_change`.
 //!
 //! The order of the checks is that of Redis 7.0.15.
 
@@ -13,7 +14,7 @@ use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
 
-const TEXT: Command = Command {
+pub(super) const TEXT: Command = Command {
     name: "",
     arity: 2,
     flags: &[Flag::ReadOnly, Flag::Fast],
@@ -53,7 +54,7 @@ pub(super) const COMMANDS: &[Command] = &[
 ];
 
 fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    session.engine().keyspace().read(session.number, args.at(1), |value| {
+    session.read_key(args.at(1), |value| {
         match value {
             Some(value) => reply.bulk(value.text().ok_or(WRONG_KIND)?),
             None => reply.null(),
@@ -62,21 +63,25 @@ fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     })
 }
 
-/// The options as they are read.
+/// The options of `SET` and `GETEX` as they are read.
 #[derive(Default)]
-struct Options<'a> {
+pub(super) struct Options<'a> {
     only_new: bool,
     only_existing: bool,
     wants_old: bool,
     keeps_expiry: bool,
-    expiry: Option<(&'static str, &'a [u8])>,
+    /// `PERSIST`, of `GETEX` alone.
+    pub(super) persists: bool,
+    pub(super) expiry: Option<(&'static str, &'a [u8])>,
 }
 
 fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
-    let options = read_options(args)?;
+    let options = Options::read(args, 3, true)?;
     let keyspace = session.engine().keyspace();
     let expiry = match options.expiry {
-        Some((option, text)) => TextExpiry::At(expires_at(option, text, keyspace.now_millis())?),
+        Some((option, text)) => {
+            TextExpiry::At(expires_at(option, text, keyspace.now_millis(), "set")?)
+        }
         None if options.keeps_expiry => TextExpiry::Keep,
         None => TextExpiry::Never,
     };
@@ -88,6 +93,9 @@ fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let set = SetText { text: args.at(2), condition, expiry, wants_old: options.wants_old };
     let written = keyspace.set_text(session.number, args.at(1), &set)?;
     reply.hold(written.ticket);
+    if options.wants_old {
+        session.count_lookup(written.value.old.is_some());
+    }
     let is_set = written.value.done;
     match written.value.old {
         Some(old) => reply.bulk(&old),
@@ -97,40 +105,53 @@ fn set(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     Ok(Effect::changed_if(is_set))
 }
 
-fn read_options(args: Args<'_>) -> Result<Options<'_>, Failure> {
-    let mut options = Options::default();
-    let mut at = 3;
-    while at < args.len() {
-        let time = ["ex", "px", "exat", "pxat"].into_iter().find(|option| args.is(at, option));
-        match time {
-            // The same option may come twice; the last one counts.
-            Some(option)
-                if !options.keeps_expiry
-                    && at + 1 < args.len()
-                    && options.expiry.is_none_or(|(other, _)| other == option) =>
-            {
-                options.expiry = Some((option, args.at(at + 1)));
-                at += 1;
+impl<'a> Options<'a> {
+    /// Reads the options from an index on; `sets` for those of `SET`.
+    pub(super) fn read(args: Args<'a>, first: usize, sets: bool) -> Result<Options<'a>, Failure> {
+        let mut options = Options::default();
+        let mut at = first;
+        while at < args.len() {
+            let time = ["ex", "px", "exat", "pxat"].into_iter().find(|option| args.is(at, option));
+            let may_persist = !sets && options.expiry.is_none();
+            match time {
+                // The same option may come twice; the last one counts.
+                Some(option)
+                    if !options.keeps_expiry
+                        && !options.persists
+                        && at + 1 < args.len()
+                        && options.expiry.is_none_or(|(other, _)| other == option) =>
+                {
+                    options.expiry = Some((option, args.at(at + 1)));
+                    at += 1;
+                }
+                Some(_) => return Err(SYNTAX_ERROR),
+                None if args.is(at, "persist") && may_persist => options.persists = true,
+                None if !sets => return Err(SYNTAX_ERROR),
+                None if args.is(at, "nx") && !options.only_existing => options.only_new = true,
+                None if args.is(at, "xx") && !options.only_new => options.only_existing = true,
+                None if args.is(at, "get") => options.wants_old = true,
+                None if args.is(at, "keepttl") && options.expiry.is_none() => {
+                    options.keeps_expiry = true;
+                }
+                None => return Err(SYNTAX_ERROR),
             }
-            Some(_) => return Err(SYNTAX_ERROR),
-            None if args.is(at, "nx") && !options.only_existing => options.only_new = true,
-            None if args.is(at, "xx") && !options.only_new => options.only_existing = true,
-            None if args.is(at, "get") => options.wants_old = true,
-            None if args.is(at, "keepttl") && options.expiry.is_none() => {
-                options.keeps_expiry = true;
-            }
-            None => return Err(SYNTAX_ERROR),
+            at += 1;
         }
-        at += 1;
+        Ok(options)
     }
-    Ok(options)
 }
 
-fn expires_at(option: &str, text: &[u8], now_millis: u64) -> Result<u64, Failure> {
+/// The moment that an option of a command names.
+pub(super) fn expires_at(
+    option: &str,
+    text: &[u8],
+    now_millis: u64,
+    name: &'static str,
+) -> Result<u64, Failure> {
     let time = Time {
         unit_millis: if option.starts_with('e') { 1000 } else { 1 },
         is_absolute: option.ends_with("at"),
-        name: "set",
+        name,
     };
     let value = integer(text)?;
     if value <= 0 {

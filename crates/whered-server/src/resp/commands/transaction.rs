@@ -192,6 +192,7 @@ fn exec(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     });
     reply.hold(written.ticket);
     session.in_exec = false;
+    session.ready.serve(&shared.waiting, (shared.engine.keyspace(), &shared.watches));
     session.command = "exec";
     Ok(Effect::Unchanged)
 }

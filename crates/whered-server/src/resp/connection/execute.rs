@@ -91,6 +91,7 @@ impl Connection {
             let shared = &self.session.shared;
             shared.counters.commands.fetch_add(count as u64, Ordering::Relaxed);
             self.session.end_run();
+            self.session.flush_lookups();
             self.active = self.session.meter.now();
             self.session.client.note(self.session.command, self.active);
         }
@@ -103,10 +104,10 @@ impl Connection {
 
     /// Writes the reply of a command whose work was done elsewhere; false while it is not done.
     fn finish_background(&mut self) -> bool {
-        let Some(command) = &self.session.background else {
+        if self.session.background.is_none() {
             return true;
-        };
-        let Some((finish, mode)) = command.take() else {
+        }
+        let Some((finish, mode)) = self.session.take_finished() else {
             return false;
         };
         self.session.background = None;

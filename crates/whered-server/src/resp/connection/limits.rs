@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Connection;
+use crate::resp::background::BackgroundCommand;
 
 /// Whatever the limit of unsent replies: with more than this nothing is read.
 const PAUSE_READING_BYTES: usize = 64 << 20;
@@ -58,7 +59,8 @@ impl Connection {
             self.count_buffers();
         }
         let limit = self.session.shared.settings.idle_seconds.load(Ordering::Relaxed);
-        let may_go = limit > 0 && unsent == 0 && self.session.subscription_count() == 0;
+        let listens = self.session.subscription_count() > 0 || self.session.is_waiting();
+        let may_go = limit > 0 && unsent == 0 && !listens;
         (may_go && idle >= Duration::from_secs(limit)).then_some(Overdue::Idle)
     }
 
@@ -99,11 +101,12 @@ impl Connection {
         too_much
     }
 
-    /// What its input, its replies, the places of hits that are still to be told, and the queue of
-    /// its transaction take.
+    /// What its input, its replies, the places of hits that are still to be told, the queue of its
+    /// transaction, and the keys that it waits for take.
     pub(super) fn buffers(&self) -> usize {
         let queued = self.session.transaction.size_bytes();
-        self.input.size_bytes() + self.reply.size_bytes() + queued
+        let waiting = self.session.background.as_ref().map_or(0, BackgroundCommand::size_bytes);
+        self.input.size_bytes() + self.reply.size_bytes() + queued + waiting
     }
 
     /// Tells the register and the listener's sum what the buffers take now.

@@ -84,6 +84,8 @@ pub(crate) struct Connection {
     pub(crate) listed: bool,
     /// Whether the worker has it among those that wait for a pause's end.
     pub(crate) paused: bool,
+    /// The deadline by which the worker has it among those that have one.
+    pub(crate) timed: Option<Instant>,
     /// Whether its last time slice had little to send, and not for the end of much.
     pub(crate) was_brief: bool,
     /// What its last requests were like.
@@ -128,6 +130,7 @@ impl Connection {
             queued: false,
             listed: false,
             paused: false,
+            timed: None,
             was_brief: false,
             last: Work::Brief,
             active: client.connected,
@@ -167,6 +170,9 @@ impl Connection {
     /// Reads once what has come by now, and then no more; what was read is answered.
     pub(crate) fn drain(&mut self) {
         (self.draining, self.last_read, self.readable) = (true, true, true);
+        if self.session.forget_wait() {
+            self.session.closing = true;
+        }
     }
 
     /// Whether bytes may be read.
@@ -191,7 +197,9 @@ impl Connection {
     /// # Errors
     /// The connection is over.
     pub(crate) fn work(&mut self) -> Result<bool, ConnectionClosed> {
-        if self.session.client.is_killed() {
+        // A client that waits is not read from: its end is seen by this alone.
+        let is_gone = self.hung_up && self.session.is_waiting();
+        if self.session.client.is_killed() || is_gone {
             return Err(ConnectionClosed);
         }
         self.release();
@@ -221,6 +229,11 @@ impl Connection {
         }
         self.count_buffers();
         self.next()
+    }
+
+    /// When it is to have a time slice whatever happens.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.session.deadline()
     }
 
     /// When its last requests were done.
@@ -292,6 +305,7 @@ impl Connection {
             Ok(count) => {
                 self.input.received(count);
                 shared.counters.input_bytes.fetch_add(count as u64, Ordering::Relaxed);
+                shared.counters.reads.fetch_add(1, Ordering::Relaxed);
                 // A short read has emptied the socket; the next event comes with the next byte.
                 let is_all = count < asked && self.stream.short_read_is_all();
                 self.readable = !is_all || self.hung_up;

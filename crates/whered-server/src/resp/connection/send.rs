@@ -59,6 +59,7 @@ impl Connection {
             Ok((count, asked)) => {
                 let counters = &self.session.shared.counters;
                 counters.output_bytes.fetch_add(count as u64, Ordering::Relaxed);
+                counters.writes.fetch_add(1, Ordering::Relaxed);
                 self.writable = !self.stream.is_blocked_after(count, asked);
                 self.standing_since = None;
                 let own = count.min(end - self.sent);

@@ -1,0 +1,43 @@
+//! `CLUSTER`, of which there is none: every subcommand is refused in the words of Redis.
+//! Not for: what would be answered if there were one.
+
+use super::{Action, Command, Failure, OPERATOR, Outcome};
+use crate::resp::protocol::Args;
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+
+const DISABLED: Failure = Failure::text("ERR This instance has cluster support disabled");
+
+const CLUSTER_COMMAND: Command =
+    Command { flags: &[], group: "cluster", since: "3.0.0", ..OPERATOR };
+
+pub(super) const COMMANDS: &[Command] = &[Command {
+    name: "cluster",
+    arity: -2,
+    syntax: "subcommand ...",
+    summary: "A container for commands about a cluster, of which there is none",
+    cost: "Depends on the subcommand.",
+    action: Action::Subcommands(CLUSTER),
+    ..CLUSTER_COMMAND
+}];
+
+const CLUSTER: &[Command] = &[
+    Command {
+        name: "cluster|help",
+        flags: &[],
+        summary: "Refused: there is no cluster",
+        since: "5.0.0",
+        action: Action::Run(refuse),
+        ..CLUSTER_COMMAND
+    },
+    Command {
+        name: "cluster|info",
+        summary: "Refused: there is no cluster",
+        action: Action::Run(refuse),
+        ..CLUSTER_COMMAND
+    },
+];
+
+fn refuse(_: &mut Session, _: Args<'_>, _: &mut Reply) -> Outcome {
+    Err(DISABLED)
+}
