@@ -76,6 +76,7 @@ const BENCH_LIBRARY: &str = "bench/whered-bench";
 
 /// Rows by folder, for packages outside `crates/`. Each library is a package of its own.
 const BINDINGS: &[(&str, &[&str])] = &[
+    ("bindings/c/geoip", &["whered-ip", "whered-mmdb"]),
     ("bindings/c/maxminddb", &["whered-ip", "whered-mmdb"]),
     ("bindings/c/whered", &["whered-ip", "whered-mmdb"]),
     (

@@ -1,0 +1,320 @@
+//! City records: `GeoIP_record_by_*`, the records one after the other, and a call of our own that
+//! fills a record in the caller's memory.
+//!
+//! Not for decoding (`records.rs`, `compiled.rs`).
+
+use crate::abi::{GeoIP, GeoIPRecord, MEMORY_CACHE, MMAP_CACHE, geoipv6_t};
+use crate::address;
+use crate::countries;
+use crate::editions;
+use crate::handle::Handle;
+use crate::mmdb::Question;
+use crate::questions::{is_answered, prepared, refuse, report_broken, seek, set_netmask};
+use crate::records::City;
+use crate::status::{guarded, say};
+use crate::strings::{Buffer, Malloc, Memory, write_text};
+use crate::tree::Address;
+use std::ffi::{c_char, c_int, c_ulong, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A record for a caller, with its strings in `memory`.
+#[inline(always)]
+fn fill(city: &City<'_>, charset: c_int, memory: &mut impl Memory) -> GeoIPRecord {
+    let number = c_int::from(city.country);
+    GeoIPRecord {
+        country_code: countries::code(number),
+        country_code3: countries::code3(number),
+        country_name: countries::name(number, charset),
+        // The original leaves regions and postal codes in ISO 8859-1.
+        region: write_text(city.region, 0, memory),
+        city: write_text(city.city, charset, memory),
+        postal_code: write_text(city.postal_code, 0, memory),
+        latitude: city.latitude,
+        longitude: city.longitude,
+        metro_code: c_int::from(city.metro_code),
+        area_code: c_int::from(city.area_code),
+        charset,
+        continent_code: countries::continent(number),
+        netmask: 0,
+    }
+}
+
+/// A record for the caller to delete, without a mask; null if there is no memory.
+#[inline(always)]
+fn allocated(city: &City<'_>, charset: c_int) -> *mut GeoIPRecord {
+    // SAFETY: malloc has no preconditions.
+    let place = unsafe { libc::malloc(size_of::<GeoIPRecord>()) }.cast::<GeoIPRecord>();
+    if !place.is_null() {
+        // SAFETY: new memory of that size.
+        unsafe { place.write(fill(city, charset, &mut Malloc)) };
+    }
+    place
+}
+
+/// Looks up an address, and hands its record on. `None`: there is none.
+#[inline(always)]
+fn look_up<R>(
+    handle: &Handle,
+    address: Address,
+    hand_on: impl FnOnce(&City<'_>) -> R,
+) -> Option<R> {
+    let data = handle.data();
+    if !is_answered(data, Question::City, address.is_ipv6) {
+        return None;
+    }
+    let address = prepared(handle, address);
+    let Some((depth_bits, made)) = data.city(address, hand_on) else {
+        report_broken(handle, address);
+        return None;
+    };
+    // SAFETY: a null pointer is no place.
+    unsafe { set_netmask(handle, null_mut(), depth_bits) };
+    made
+}
+
+/// The record of an address for the caller to delete; null if it has none.
+#[inline(always)]
+fn record(handle: &Handle, address: Option<Address>) -> *mut GeoIPRecord {
+    let Some(address) = address else { return null_mut() };
+    let charset = handle.charset();
+    let found = look_up(handle, address, |city| allocated(city, charset));
+    // SAFETY: a record that was just made, or null.
+    match unsafe { found.unwrap_or(null_mut()).as_mut() } {
+        None => null_mut(),
+        Some(record) => {
+            record.netmask = handle.netmask().load(Relaxed);
+            record
+        }
+    }
+}
+
+macro_rules! functions {
+    ($($name:ident ($argument:ty, $address:ident);)+) => { $(
+        /// The city record of an address, for `GeoIPRecord_delete`; null if it has none.
+        ///
+        /// # Safety
+        ///
+        /// As the header says; pointers may be null.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name(
+            gi: *mut GeoIP,
+            given: $argument,
+        ) -> *mut GeoIPRecord {
+            // SAFETY: the caller keeps the contract above.
+            guarded(null_mut, || unsafe {
+                let Some(handle) = Handle::of(gi) else { return null_mut() };
+                record(handle, address::$address(given))
+            })
+        }
+    )+ };
+}
+
+functions! {
+    GeoIP_record_by_addr(*const c_char, by_addr4);
+    GeoIP_record_by_addr_v6(*const c_char, by_addr6);
+    GeoIP_record_by_name(*const c_char, by_name4);
+    GeoIP_record_by_name_v6(*const c_char, by_name6);
+    GeoIP_record_by_ipnum(c_ulong, by_ipnum4);
+    GeoIP_record_by_ipnum_v6(geoipv6_t, by_ipnum6);
+}
+
+/// Frees a record and its strings.
+///
+/// # Safety
+///
+/// `gir` is null, or came from this library and is used no more.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn GeoIPRecord_delete(gir: *mut GeoIPRecord) {
+    // SAFETY: the caller keeps the contract above; all of it came from malloc, and free takes null.
+    unsafe {
+        if let Some(record) = gir.as_mut() {
+            libc::free(record.region.cast());
+            libc::free(record.city.cast());
+            libc::free(record.postal_code.cast());
+            libc::free(gir.cast());
+        }
+    }
+}
+
+/// What [`whered_geoip_record_by_addr`] and its siblings return.
+const FOUND: c_int = 1;
+const NOT_FOUND: c_int = 0;
+const TOO_SMALL: c_int = -1;
+
+/// Fills the caller's record.
+///
+/// # Safety
+///
+/// `record` is a place for a record, and `memory` has `size_bytes` bytes.
+#[inline(always)]
+unsafe fn fill_for_caller(
+    handle: &Handle,
+    address: Option<Address>,
+    record: *mut GeoIPRecord,
+    memory: *mut c_void,
+    size_bytes: usize,
+) -> c_int {
+    let Some(address) = address else { return NOT_FOUND };
+    let charset = handle.charset();
+    // SAFETY: the caller's promise.
+    let mut buffer = unsafe { Buffer::new(memory.cast(), size_bytes) };
+    let found = look_up(handle, address, |city| {
+        let filled = fill(city, charset, &mut buffer);
+        // SAFETY: as above.
+        unsafe { record.write(filled) };
+    });
+    if found.is_none() {
+        return NOT_FOUND;
+    }
+    // SAFETY: the record was filled.
+    unsafe { (*record).netmask = handle.netmask().load(Relaxed) };
+    if buffer.is_short { TOO_SMALL } else { FOUND }
+}
+
+macro_rules! own_functions {
+    ($($name:ident ($argument:ty, $address:ident);)+) => { $(
+        /// Fills a city record in the caller's memory: nothing is allocated, and
+        /// `GeoIPRecord_delete` must not be called. 1: found; 0: there is none, and `record` is as
+        /// it was; -1: `memory` is too small, and strings that did not fit are null.
+        ///
+        /// # Safety
+        ///
+        /// `gi` is an open handle or null, `record` a place for a record, and `memory` has
+        /// `size_bytes` bytes.
+        #[unsafe(no_mangle)]
+        pub(crate) unsafe extern "C" fn $name(
+            gi: *mut GeoIP,
+            given: $argument,
+            record: *mut GeoIPRecord,
+            memory: *mut c_void,
+            size_bytes: usize,
+        ) -> c_int {
+            // SAFETY: the caller keeps the contract above.
+            guarded(|| NOT_FOUND, || unsafe {
+                let Some(handle) = Handle::of(gi).filter(|_| !record.is_null()) else {
+                    return NOT_FOUND;
+                };
+                let size_bytes = if memory.is_null() { 0 } else { size_bytes };
+                fill_for_caller(handle, address::$address(given), record, memory, size_bytes)
+            })
+        }
+    )+ };
+}
+
+own_functions! {
+    whered_geoip_record_by_addr(*const c_char, by_addr4);
+    whered_geoip_record_by_addr_v6(*const c_char, by_addr6);
+    whered_geoip_record_by_ipnum(c_ulong, by_ipnum4);
+    whered_geoip_record_by_ipnum_v6(geoipv6_t, by_ipnum6);
+}
+
+/// The number of an address's record; 0 if the database has no city records.
+fn record_number(handle: &Handle, address: Option<Address>) -> c_int {
+    let Some(address) = address else { return 0 };
+    let data = handle.data();
+    let edition = data.layout.edition;
+    let is_city = edition.content == editions::Content::City;
+    if data.mmdb.is_none() && !(is_city && edition.is_ipv6 == address.is_ipv6) {
+        refuse(data, editions::CITY_REV1);
+        return 0;
+    }
+    // SAFETY: a null pointer is no place.
+    unsafe { seek(handle, data, address, null_mut()) as c_int }
+}
+
+/// The number of the record of an IPv4 address.
+///
+/// # Safety
+///
+/// As the header says; pointers may be null.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn GeoIP_record_id_by_addr(
+    gi: *mut GeoIP,
+    addr: *const c_char,
+) -> c_int {
+    // SAFETY: the caller keeps the contract above.
+    guarded(
+        || 0,
+        || unsafe {
+            Handle::of(gi).map_or(0, |handle| record_number(handle, address::by_addr4(addr)))
+        },
+    )
+}
+
+/// The number of the record of an IPv6 address.
+///
+/// # Safety
+///
+/// As the header says; pointers may be null.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn GeoIP_record_id_by_addr_v6(
+    gi: *mut GeoIP,
+    addr: *const c_char,
+) -> c_int {
+    // SAFETY: the caller keeps the contract above.
+    guarded(
+        || 0,
+        || unsafe {
+            Handle::of(gi).map_or(0, |handle| record_number(handle, address::by_addr6(addr)))
+        },
+    )
+}
+
+/// The number of the first record behind the tree.
+///
+/// # Safety
+///
+/// `gi` is an open handle or null.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn GeoIP_init_record_iter(gi: *mut GeoIP) -> c_int {
+    // SAFETY: the caller keeps the contract above.
+    guarded(
+        || 0,
+        || unsafe {
+            Handle::of(gi).map_or(0, |handle| handle.data().layout.base.wrapping_add(1) as c_int)
+        },
+    )
+}
+
+/// The record of a number, for `GeoIPRecord_delete`, and the number of the next one. 1: the handle
+/// keeps the file in memory, where there are no numbers.
+///
+/// # Safety
+///
+/// As the header says; pointers may be null.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn GeoIP_next_record(
+    gi: *mut GeoIP,
+    gir: *mut *mut GeoIPRecord,
+    record_iter: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller keeps the contract above.
+    guarded(
+        || 1,
+        || unsafe {
+            let (Some(handle), Some(gir), Some(number)) =
+                (Handle::of(gi), gir.as_mut(), record_iter.as_mut())
+            else {
+                return 1;
+            };
+            if handle.flags() & (MEMORY_CACHE | MMAP_CACHE) != 0 {
+                say("GeoIP_next_record not supported in memory cache mode");
+                return 1;
+            }
+            let data = handle.data();
+            if data.mmdb.is_some() {
+                say("GeoIP_next_record not supported in a MaxMind DB");
+                return 1;
+            }
+            let charset = handle.charset();
+            let made = data.record(*number as u32, |city, next| (allocated(city, charset), next));
+            *gir = null_mut();
+            if let Some((record, next)) = made {
+                *gir = record;
+                *number = next as c_int;
+            }
+            0
+        },
+    )
+}
