@@ -160,7 +160,7 @@ advisories: ## no dependency with a known one; needs a copy of the database
 scripts-check: ## shellcheck, where it is installed
 	$(call step,scripts: shellcheck)
 	@if command -v shellcheck > /dev/null; then \
-		shellcheck scripts/*.sh .ci/run bindings/c/whered/install.sh tests/packages/*.sh \
+		shellcheck scripts/*.sh .ci/run bindings/c/*/install.sh tests/packages/*.sh \
 			packaging/debian/p*; \
 	else \
 		echo 'shellcheck is not installed: skipped'; \
@@ -211,8 +211,8 @@ fresh-clone: venv ## tests are collected in a clone without the shared data
 
 .PHONY: bindings
 bindings: build venv ## tests of the C libraries by real programs (tests/bindings)
-	$(call step,bindings: mmdblookup$(comma) Python$(comma) nginx and BIND on our libmaxminddb)
-	cargo build --package whered-maxminddb --package whered-c --locked
+	$(call step,bindings: programs on our libmaxminddb and libGeoIP)
+	cargo build --package whered-maxminddb --package whered-geoip --package whered-c --locked
 	$(VENV)/bin/python -m pytest -q tests/bindings
 
 .PHONY: python
