@@ -285,11 +285,12 @@ impl Server {
         let checks = health::prepare(&config.checks)?;
         let http_tls = config.http.tls.as_ref().map(configure_tls).transpose()?;
         let secrets = FreshSecrets::read(&config.resp)?;
-        let mut setup = config.to_setup();
-        if let Some(transfers) = &self.listeners.transfers {
-            transfers.add_members(&config.transfers, &mut setup);
-        }
-        let report = with_lowest_priority(|| self.engine.reload(setup));
+        let (setup, transfers) = (config.to_setup(), self.listeners.transfers.as_ref());
+        let reload = |setup| with_lowest_priority(|| self.engine.reload(setup));
+        let report = match transfers {
+            Some(transfers) => transfers.reload_with_members(&config.transfers, setup, reload),
+            None => reload(setup),
+        };
         let report = report.map_err(|error| located(&config, error))?;
         self.listeners.exchange(&config, secrets);
         self.engine.zone_remarks().iter().for_each(|remark| tracing::warn!("{remark}"));

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! Invariants: a catalog that cannot be read leaves its members as they are. At the same time: one
-//! change of members at a time (`changing`). Cost: linear in all zones.
+//! change of members at a time (`changing_members`). Cost: linear in all zones.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -49,6 +49,7 @@ pub(super) struct CatalogState {
 impl Transfers {
     /// Takes the members of the catalogs as these are now.
     pub(super) fn apply_catalogs(&self) {
+        let _changing = sync::lock(&self.changing_members);
         let mut state = sync::lock(&self.catalogs);
         let file = Arc::clone(&sync::lock(&self.file_options));
         self.make_catalogs(&file);
@@ -90,8 +91,20 @@ impl Transfers {
         self.configure_zones(&file, &zones);
     }
 
-    /// The members that stay when another configuration is taken, as part of its setup.
-    pub(crate) fn add_members(&self, options: &TransferOptions, setup: &mut Setup) {
+    /// Takes another configuration's setup by `reload`, with the members that stay. No member comes
+    /// or goes meanwhile.
+    pub(crate) fn reload_with_members<R>(
+        &self,
+        options: &TransferOptions,
+        mut setup: Setup,
+        reload: impl FnOnce(Setup) -> R,
+    ) -> R {
+        let _changing = sync::lock(&self.changing_members);
+        self.add_members(options, &mut setup);
+        reload(setup)
+    }
+
+    fn add_members(&self, options: &TransferOptions, setup: &mut Setup) {
         let state = sync::lock(&self.catalogs);
         let configured = configured_names(setup.zones.iter());
         let owners = setup.pools.iter().map(|pool| (&*pool.name, &pool.owners[..]));

@@ -97,6 +97,8 @@ pub(crate) struct Transfers {
     /// What the file of the configuration says.
     file_options: Mutex<Arc<TransferOptions>>,
     catalogs: Mutex<CatalogState>,
+    /// Held while the members of catalogs change, and while a reload takes them over.
+    changing_members: Mutex<()>,
     /// That, with the members of catalogs.
     configured: Mutex<Arc<Configuration>>,
     changed: Notify,
@@ -136,6 +138,7 @@ impl Transfers {
             data_dir: data_dir.map(Path::to_owned),
             file_options: Mutex::default(),
             catalogs: Mutex::default(),
+            changing_members: Mutex::default(),
             configured: Mutex::default(),
             changed: Notify::new(),
             published: Arc::default(),
