@@ -642,6 +642,11 @@ GeoIPDenyFilter CountryCode {denied}
 """
 
 
+def has_ended(pid):
+    """Whether a server has no child left."""
+    assert all_processes(pid) == [pid]
+
+
 def test_proftpd_mod_geoip_decides_equally(ours, tmp_path):
     proftpd = program("proftpd", "proftpd-core")
     if not pathlib.Path("/usr/lib/proftpd/mod_geoip.so").is_file():
@@ -678,6 +683,8 @@ def test_proftpd_mod_geoip_decides_equally(ours, tmp_path):
                     sock.settimeout(10)
                     with contextlib.suppress(OSError):
                         greeting = sock.recv(200)[:3]
+                # Its child writes the log while it ends.
+                eventually(lambda: has_ended(process.pid), seconds=20)
                 lines = log.read_text(errors="replace").splitlines() if log.is_file() else []
             lines = [re.sub(r"^.*?: ", "", line).replace(str(port), "") for line in lines]
             said.append((denied, greeting, lines))

@@ -3,8 +3,9 @@
 //!
 //! Not for decoding (`records.rs`, `compiled.rs`).
 
-use crate::abi::{GeoIP, GeoIPRecord, MEMORY_CACHE, MMAP_CACHE, geoipv6_t};
+use crate::abi::{CHARSET_UTF8, GeoIP, GeoIPRecord, MEMORY_CACHE, MMAP_CACHE, geoipv6_t};
 use crate::address;
+use crate::compiled::{Entry, EntryHead};
 use crate::countries;
 use crate::editions;
 use crate::handle::Handle;
@@ -12,7 +13,7 @@ use crate::mmdb::Question;
 use crate::questions::{is_answered, prepared, refuse, report_broken, seek, set_netmask};
 use crate::records::City;
 use crate::status::{guarded, say};
-use crate::strings::{Buffer, Malloc, Memory, write_text};
+use crate::strings::{Buffer, Malloc, Memory, write, write_text};
 use crate::tree::Address;
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::ptr::null_mut;
@@ -78,6 +79,26 @@ fn look_up<R>(
 fn record(handle: &Handle, address: Option<Address>) -> *mut GeoIPRecord {
     let Some(address) = address else { return null_mut() };
     let charset = handle.charset();
+    let data = handle.data();
+    if let Some(compiled) = &data.compiled {
+        if !is_answered(data, Question::City, address.is_ipv6) {
+            return null_mut();
+        }
+        if let Some(found) = compiled.find(prepared(handle, address)) {
+            // SAFETY: a null pointer is no place.
+            unsafe { set_netmask(handle, null_mut(), found.depth_bits) };
+            let Some(entry) = compiled.entry(found.value) else { return null_mut() };
+            if let Some(record) = allocate_entry(entry, charset, found.depth_bits) {
+                return record;
+            }
+        }
+    }
+    record_slowly(handle, address, charset)
+}
+
+/// The record of an address from a file or a MaxMind DB, or with strings that are converted.
+#[inline(never)]
+fn record_slowly(handle: &Handle, address: Address, charset: c_int) -> *mut GeoIPRecord {
     let found = look_up(handle, address, |city| allocated(city, charset));
     // SAFETY: a record that was just made, or null.
     match unsafe { found.unwrap_or(null_mut()).as_mut() } {
@@ -156,6 +177,127 @@ unsafe fn fill_for_caller(
     size_bytes: usize,
 ) -> c_int {
     let Some(address) = address else { return NOT_FOUND };
+    let data = handle.data();
+    if let Some(compiled) = &data.compiled {
+        if !is_answered(data, Question::City, address.is_ipv6) {
+            return NOT_FOUND;
+        }
+        if let Some(found) = compiled.find(prepared(handle, address)) {
+            // SAFETY: a null pointer is no place.
+            unsafe { set_netmask(handle, null_mut(), found.depth_bits) };
+            let Some(entry) = compiled.entry(found.value) else { return NOT_FOUND };
+            // SAFETY: the caller's promise.
+            let is_filled = unsafe {
+                copy_entry(entry, handle.charset(), found.depth_bits, record, memory, size_bytes)
+            };
+            if is_filled.is_some() {
+                return FOUND;
+            }
+        }
+    }
+    // SAFETY: as above.
+    unsafe { fill_slowly(handle, address, record, memory, size_bytes) }
+}
+
+/// Copies an entry of the index: all strings at once. `None`: they have to be converted, or do not
+/// fit.
+///
+/// # Safety
+///
+/// As [`fill_for_caller`].
+#[inline(always)]
+unsafe fn copy_entry(
+    entry: Entry<'_>,
+    charset: c_int,
+    netmask: u8,
+    record: *mut GeoIPRecord,
+    memory: *mut c_void,
+    size_bytes: usize,
+) -> Option<()> {
+    let head = entry.head()?;
+    let strings = entry.string_bytes(head.lengths)?;
+    if strings.len() > size_bytes || (charset == CHARSET_UTF8 && !head.is_ascii) {
+        return None;
+    }
+    let [region, city, postal] = head.lengths.map(usize::from);
+    let start: *mut c_char = memory.cast();
+    // SAFETY: the strings fit into the caller's memory, each with its zero byte, and the record is
+    // the caller's; offsets are those of the three strings.
+    unsafe {
+        std::ptr::copy_nonoverlapping(strings.as_ptr(), start.cast(), strings.len());
+        let at = |length: usize, offset: usize| match length {
+            0 => null_mut(),
+            _ => start.add(offset),
+        };
+        let strings = [at(region, 0), at(city, region + 1), at(postal, region + city + 2)];
+        record.write(record_of(&head, strings, charset, netmask));
+    }
+    Some(())
+}
+
+/// A record of an entry's numbers.
+#[inline(always)]
+fn record_of(
+    head: &EntryHead,
+    [region, city, postal_code]: [*mut c_char; 3],
+    charset: c_int,
+    netmask: u8,
+) -> GeoIPRecord {
+    let number = c_int::from(head.country);
+    GeoIPRecord {
+        country_code: countries::code(number),
+        country_code3: countries::code3(number),
+        country_name: countries::name(number, charset),
+        region,
+        city,
+        postal_code,
+        latitude: head.latitude,
+        longitude: head.longitude,
+        metro_code: c_int::from(head.metro_code),
+        area_code: c_int::from(head.area_code),
+        charset,
+        continent_code: countries::continent(number),
+        netmask: c_int::from(netmask),
+    }
+}
+
+/// Allocates an entry's record for the caller to delete. `None`: strings have to be converted, or
+/// there is no memory.
+#[inline(always)]
+fn allocate_entry(entry: Entry<'_>, charset: c_int, netmask: u8) -> Option<*mut GeoIPRecord> {
+    let head = entry.head()?;
+    if charset == CHARSET_UTF8 && !head.is_ascii {
+        return None;
+    }
+    let mut rest = entry.string_bytes(head.lengths)?;
+    // SAFETY: malloc has no preconditions.
+    let place = unsafe { libc::malloc(size_of::<GeoIPRecord>()) }.cast::<GeoIPRecord>();
+    if place.is_null() {
+        return None;
+    }
+    let strings = head.lengths.map(|length| {
+        let (text, behind) = rest.split_at_checked(usize::from(length)).unwrap_or_default();
+        rest = behind.get(1..).unwrap_or_default();
+        if text.is_empty() { null_mut() } else { write(text, &mut Malloc) }
+    });
+    // SAFETY: new memory of that size.
+    unsafe { place.write(record_of(&head, strings, charset, netmask)) };
+    Some(place)
+}
+
+/// Fills the caller's record from a file or a MaxMind DB, or with strings that are converted.
+///
+/// # Safety
+///
+/// As [`fill_for_caller`].
+#[inline(never)]
+unsafe fn fill_slowly(
+    handle: &Handle,
+    address: Address,
+    record: *mut GeoIPRecord,
+    memory: *mut c_void,
+    size_bytes: usize,
+) -> c_int {
     let charset = handle.charset();
     // SAFETY: the caller's promise.
     let mut buffer = unsafe { Buffer::new(memory.cast(), size_bytes) };

@@ -9,7 +9,8 @@
 //!                            ▼  others: where in `records` an entry begins, in units of 8 bytes
 //! records | entry | entry | ...        one of up to 64 bytes lies in one cache line
 //! entry:  | file's number (4) | latitude (4) | longitude (4) | metro (2) | area (2) |
-//!         | country (2) | lengths of region, city, postal code (2 each) | their bytes |
+//!         | country (1) | is ASCII (1) | lengths of region, city, postal code (2 each) |
+//!         | region \0 city \0 postal code \0 |
 //! ```
 //!
 //! Numbers are in the machine's order: an entry never leaves the process. A text edition has the
@@ -124,8 +125,8 @@ impl CompiledFile {
         entry.strings().map(|[_, text, _]| text)
     }
 
-    #[inline]
-    fn entry(&self, value: u32) -> Option<Entry<'_>> {
+    #[inline(always)]
+    pub(crate) fn entry(&self, value: u32) -> Option<Entry<'_>> {
         if value == 0 {
             return None;
         }
@@ -148,43 +149,85 @@ impl CompiledFile {
 
 /// An entry, and what follows it.
 #[derive(Clone, Copy)]
-struct Entry<'a>(&'a [u64]);
+pub(crate) struct Entry<'a>(&'a [u64]);
+
+/// The numbers of an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct EntryHead {
+    pub(crate) country: u8,
+    pub(crate) is_ascii: bool,
+    pub(crate) latitude: f32,
+    pub(crate) longitude: f32,
+    pub(crate) metro_code: u16,
+    pub(crate) area_code: u16,
+    /// The lengths of region, city or text, and postal code.
+    pub(crate) lengths: [u16; 3],
+}
 
 impl<'a> Entry<'a> {
     fn number(self) -> u32 {
         self.0.first().map_or(0, |&word| word as u32)
     }
 
-    /// The region, the city or text, and the postal code.
-    #[inline]
-    fn strings(self) -> Option<[&'a [u8]; 3]> {
-        let third = *self.0.get(2)?;
-        let [region, city, postal] = [third >> 16, third >> 32, third >> 48].map(|it| it as u16);
-        // SAFETY: any bytes of numbers may be read as bytes.
-        #[allow(unsafe_code, reason = "entries are numbers and bytes in one piece of memory")]
-        let bytes: &[u8] =
-            unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), size_of_val(self.0)) };
-        let (region, rest) = bytes.get(HEAD_BYTES..)?.split_at_checked(region.into())?;
-        let (city, rest) = rest.split_at_checked(city.into())?;
-        Some([region, city, rest.get(..postal.into())?])
-    }
-
-    #[inline]
-    fn city(self) -> Option<City<'a>> {
+    #[inline(always)]
+    pub(crate) fn head(self) -> Option<EntryHead> {
         let &[first, second, third, ..] = self.0 else { return None };
-        let [region, city, postal_code] = self.strings()?.map(Text::Latin);
-        Some(City {
+        Some(EntryHead {
             country: third as u8,
-            region,
-            city,
-            postal_code,
+            is_ascii: third & IS_ASCII != 0,
             latitude: f32::from_bits((first >> 32) as u32),
             longitude: f32::from_bits(second as u32),
             metro_code: (second >> 32) as u16,
             area_code: (second >> 48) as u16,
+            lengths: [(third >> 16) as u16, (third >> 32) as u16, (third >> 48) as u16],
+        })
+    }
+
+    /// The strings of an entry with these lengths, one after the other, a zero byte behind each.
+    #[inline(always)]
+    pub(crate) fn string_bytes(self, lengths: [u16; 3]) -> Option<&'a [u8]> {
+        // SAFETY: any bytes of numbers may be read as bytes.
+        #[allow(unsafe_code, reason = "entries are numbers and bytes in one piece of memory")]
+        let bytes: &[u8] =
+            unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), size_of_val(self.0)) };
+        let count = lengths.iter().map(|&length| usize::from(length) + 1).sum::<usize>();
+        bytes.get(HEAD_BYTES..HEAD_BYTES + count)
+    }
+
+    /// The region, the city or text, and the postal code.
+    #[inline]
+    fn strings(self) -> Option<[&'a [u8]; 3]> {
+        let lengths = self.head()?.lengths;
+        let [region, city, postal] = lengths.map(usize::from);
+        let bytes = self.string_bytes(lengths)?;
+        let city_start = region + 1;
+        let postal_start = city_start + city + 1;
+        Some([
+            bytes.get(..region)?,
+            bytes.get(city_start..city_start + city)?,
+            bytes.get(postal_start..postal_start + postal)?,
+        ])
+    }
+
+    #[inline]
+    fn city(self) -> Option<City<'a>> {
+        let head = self.head()?;
+        let [region, city, postal_code] = self.strings()?.map(Text::Latin);
+        Some(City {
+            country: head.country,
+            region,
+            city,
+            postal_code,
+            latitude: head.latitude,
+            longitude: head.longitude,
+            metro_code: head.metro_code,
+            area_code: head.area_code,
         })
     }
 }
+
+/// The bit of an entry's third word that says that its strings are ASCII.
+const IS_ASCII: u64 = 1 << 8;
 
 /// Entries that are being laid out.
 #[derive(Default)]
@@ -229,7 +272,9 @@ impl Records {
             return None;
         }
         let [region, city, postal] = strings.each_ref().map(|text| text.len() as u64);
-        let text = strings.concat();
+        let text = strings.iter().flat_map(|text| [text.as_slice(), &[0]]).collect::<Vec<_>>();
+        let text = text.concat();
+        let ascii = if text.is_ascii() { IS_ASCII } else { 0 };
         let count = HEAD_BYTES / 8 + text.len().div_ceil(8);
         let left = WORDS_PER_LINE - self.words.len() % WORDS_PER_LINE;
         if left < count && count <= WORDS_PER_LINE {
@@ -242,7 +287,8 @@ impl Records {
                 | u64::from(record.metro_code) << 32
                 | u64::from(record.longitude.to_bits()),
         );
-        self.words.push(postal << 48 | city << 32 | region << 16 | u64::from(record.country));
+        let lengths = postal << 48 | city << 32 | region << 16;
+        self.words.push(lengths | ascii | u64::from(record.country));
         for chunk in text.chunks(8) {
             let mut word = [0; 8];
             word.get_mut(..chunk.len())?.copy_from_slice(chunk);
