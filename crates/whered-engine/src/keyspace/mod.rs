@@ -141,7 +141,8 @@ impl Keyspace {
         read: impl FnOnce(&[Option<&Value>]) -> R,
     ) -> R {
         let guard = self.log.gate().shared();
-        for waits in 0.. {
+        let mut waits = 0;
+        loop {
             let map = self.shared(number);
             let live = |key: &&[u8]| map.get(key).filter(|entry| !self.is_over(entry));
             let slots: Vec<Option<Arc<Slot>>> =
@@ -164,6 +165,7 @@ impl Keyspace {
                 let busy = Arc::clone(busy);
                 drop((values, map));
                 drop(shared(&busy.value));
+                waits += 1;
                 continue;
             }
             drop(map);
@@ -178,7 +180,6 @@ impl Keyspace {
                 slots.iter().map(|slot| slot.as_ref().and_then(value)).collect();
             return read(&found);
         }
-        unreachable!("the last of the waits locks all values")
     }
 
     /// What kind of value a key holds; `None` when it does not exist. O(1).
