@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use crate::challenges::Challenges;
 use crate::code::{ExtendedError, Rcode, RecordType};
 use crate::cookie::CookieSecrets;
+use crate::limit::SignatureLimit;
 use crate::lower::LowerName;
 use crate::reply::{Options, Reply};
 use crate::request::Request;
@@ -160,6 +161,8 @@ pub struct Context<'a> {
     /// For how long an idle connection is kept, in tenths of a second (RFC 7828). Streams tell it
     /// to who asks.
     pub keepalive: Option<u16>,
+    /// Limits the signatures that are made for questions; without it, there is no limit.
+    pub signatures: Option<&'a dyn SignatureLimit>,
     /// Leaves messages between servers to the caller: NOTIFY, UPDATE, transfers, and whatever is
     /// signed. Their outcome is [`Outcome::Deferred`].
     pub defers: bool,
@@ -181,6 +184,7 @@ impl Context<'_> {
             chooser: None,
             challenges: None,
             keepalive: None,
+            signatures: None,
             defers: false,
         }
     }
@@ -285,6 +289,7 @@ pub(crate) fn answer_request(
     let (options, has_cookie) = options(request, context);
     let writer = Reply::begin(room, request, options, size_max(request.edns_size(), context));
     let mut resolver = Resolver::new(zones, request, context, choose, writer);
+    resolver.is_proven = has_cookie || context.transport == Transport::Tcp;
     let rcode = match (request.fault, &request.question) {
         (Some(rcode), _) => {
             if rcode == Rcode::NOTIMP {
@@ -295,12 +300,17 @@ pub(crate) fn answer_request(
         (None, Some(question)) => resolver.resolve(question, name, target),
         (None, None) => Rcode::FORMERR,
     };
+    let is_over_limit = resolver.is_over_limit();
     let Resolver { reply, authoritative, pool, zone, scope_length_bits, is_dropped, .. } = resolver;
     if is_dropped {
         return (0, Outcome::Silent);
     }
-    let size = reply.finish(rcode, authoritative, scope_length_bits);
     let question_type = request.question.as_ref().map(|question| question.record_type);
+    if is_over_limit {
+        let (size, rcode) = answer_over_limit(request, context, room);
+        return (size, Outcome::Answered { rcode, question_type, pool, zone, has_cookie });
+    }
+    let size = reply.finish(rcode, authoritative, scope_length_bits);
     (size, Outcome::Answered { rcode, question_type, pool, zone, has_cookie })
 }
 
@@ -316,6 +326,24 @@ fn options<'a>(request: &Request<'_>, context: &Context<'a>) -> (Options<'a>, bo
     let (is_good, option) = secrets.answer(cookie, context.source, context.now_seconds);
     options.cookie = Some(option);
     (options, is_good)
+}
+
+/// The reply to a client for which no more signatures are made for now: by UDP it is truncated, so
+/// that a client whose address is its own asks again by TCP; there it is refused. Gives its size
+/// and response code.
+#[cold]
+fn answer_over_limit(
+    request: &Request<'_>,
+    context: &Context<'_>,
+    room: &mut [u8],
+) -> (usize, Rcode) {
+    if context.transport == Transport::Udp {
+        return (answer_truncated(request, context, Rcode::NOERROR, room), Rcode::NOERROR);
+    }
+    let (options, _) = options(request, context);
+    let mut reply = Reply::begin(room, request, options, size_max(request.edns_size(), context));
+    reply.explain(ExtendedError::Prohibited);
+    (reply.finish(Rcode::REFUSED, false, 0), Rcode::REFUSED)
 }
 
 /// The reply that says nothing but to ask again by TCP, or with the cookie that it gives. Gives its

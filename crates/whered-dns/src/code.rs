@@ -49,6 +49,7 @@ record_types! {
     ZONEMD = 63, "A digest of a zone.";
     SVCB = 64, "Where a service is, and how it is spoken to (RFC 9460).";
     HTTPS = 65, "The same for HTTPS.";
+    NXNAME = 128, "The mark of a name that does not exist (RFC 9824).";
     TKEY = 249, "A key exchange.";
     TSIG = 250, "A transaction signature.";
     IXFR = 251, "An incremental transfer.";
@@ -160,4 +161,6 @@ pub(crate) enum ExtendedError {
     NotSupported = 21,
     /// The data that answer cannot be read.
     InvalidData = 24,
+    /// No question may be for this type.
+    InvalidQueryType = 30,
 }

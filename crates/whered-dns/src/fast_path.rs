@@ -68,7 +68,7 @@ impl<'q> FastQuery<'q> {
         // Responses and other opcodes, other classes, types that do not mean one RRset.
         let is_slow = flags & 0xf8 != 0
             || [c0, c1] != [0, 1]
-            || matches!(record_type.0, 0 | 43 | 249..=255 | u16::MAX);
+            || matches!(record_type.0, 0 | 43 | 128..=255 | u16::MAX);
         (!is_slow).then_some(FastQuery { head, record_type, edns_size, dnssec_ok })
     }
 

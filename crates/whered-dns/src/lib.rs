@@ -45,13 +45,13 @@ pub use batch::{Answers, BATCH_SIZE, Query, Workspace, answer_batch};
 pub use challenges::{CHALLENGES_MAX, Challenges};
 pub use code::{Rcode, RecordType};
 pub use cookie::CookieSecrets;
-pub use limit::RateLimit;
+pub use limit::{RateLimit, SignatureLimit, SignatureLimiter};
 pub use name::{NAME_SIZE_MAX, Name, NameError};
 pub use record::{record_data, text_data};
 pub use resolve::CHAIN_LENGTH_MAX;
 pub use reversed::{Synthesise, Synthesised};
 pub use signing::{
-    DS_TTL_SECONDS, KeyAlgorithm, KeyError, KeyId, KeyStates, KeyUse, NewKey,
+    DS_TTL_SECONDS, DenialMethod, KeyAlgorithm, KeyError, KeyId, KeyStates, KeyUse, NewKey,
     RESIGN_BEFORE_SECONDS, Rollover, RolloverStep, SigningContext, SigningKey, StepTimes,
     zone_in_file_names,
 };

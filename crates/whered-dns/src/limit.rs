@@ -13,6 +13,7 @@
 //! Cost: one cache line for each answer.
 #![deny(clippy::indexing_slicing)]
 
+use std::fmt;
 use std::net::IpAddr;
 
 use crate::answer::Outcome;
@@ -66,6 +67,71 @@ struct Bucket {
     millis: u64,
 }
 
+/// Says whether signatures may be made for a client. An answer that needs one more than that is
+/// truncated by UDP and REFUSED by TCP.
+pub trait SignatureLimit: fmt::Debug {
+    /// Whether one more signature may be made for a client at this moment. `is_proven` says that
+    /// its address is its own: it asks by TCP or has a cookie.
+    fn permits(&self, source: IpAddr, is_proven: bool) -> bool;
+}
+
+/// How many signatures are made for a client network (/24 or /56) in a second. Clients that may
+/// have forged their addresses share a second limit of [`SHARED_NETWORKS`] networks.
+#[derive(Debug)]
+pub struct SignatureLimiter {
+    limiter: RateLimiter,
+    rate: u16,
+    shared: Bucket,
+}
+
+/// As many signatures as for this many networks are made in all for clients that ask by UDP without
+/// a cookie.
+const SHARED_NETWORKS: u32 = 16;
+const NETWORK_TABLE_SIZE: usize = 1 << 12;
+
+impl SignatureLimiter {
+    /// Permits so many signatures a second and network; bursts of as many again pass.
+    #[must_use]
+    pub fn new(signatures_per_second: u16) -> SignatureLimiter {
+        let limiter = RateLimiter::with_table(RateLimit::default(), NETWORK_TABLE_SIZE);
+        SignatureLimiter { limiter, rate: signatures_per_second, shared: Bucket::default() }
+    }
+
+    /// Whether one more may be made; `now_millis` is any monotonic clock.
+    pub fn permits(&mut self, source: IpAddr, is_proven: bool, now_millis: u64) -> bool {
+        let hash = mix(self.limiter.network(source), u64::from(is_proven));
+        let is_permitted = self.limiter.bucket(hash).is_some_and(|bucket| {
+            bucket.begin((hash >> 32) as u32, self.rate.into(), now_millis);
+            bucket.take(self.rate.into(), now_millis)
+        });
+        if !is_permitted || is_proven {
+            return is_permitted;
+        }
+        let rate = u32::from(self.rate) * SHARED_NETWORKS;
+        self.shared.begin(0, rate, now_millis);
+        self.shared.take(rate, now_millis)
+    }
+}
+
+impl Bucket {
+    /// Begins anew if it was another one's.
+    fn begin(&mut self, key: u32, rate: u32, now_millis: u64) {
+        if !self.used || self.key != key {
+            *self = Bucket { key, tokens: rate * 2000, slips: 0, used: true, millis: now_millis };
+        }
+    }
+
+    /// Takes one of what has come together at this rate; false when there is none.
+    fn take(&mut self, rate: u32, now_millis: u64) -> bool {
+        let passed = now_millis.saturating_sub(self.millis).min(2000) as u32;
+        self.tokens = (self.tokens + passed * rate).min(rate * 2000);
+        self.millis = now_millis;
+        let is_there = self.tokens >= 1000;
+        self.tokens -= if is_there { 1000 } else { 0 };
+        is_there
+    }
+}
+
 /// See the head of this file.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
@@ -75,7 +141,16 @@ pub(crate) struct RateLimiter {
 
 impl RateLimiter {
     pub(crate) fn new(limit: RateLimit) -> RateLimiter {
-        RateLimiter { limit, buckets: vec![Bucket::default(); TABLE_SIZE].into_boxed_slice() }
+        RateLimiter::with_table(limit, TABLE_SIZE)
+    }
+
+    fn with_table(limit: RateLimit, size: usize) -> RateLimiter {
+        RateLimiter { limit, buckets: vec![Bucket::default(); size].into_boxed_slice() }
+    }
+
+    fn bucket(&mut self, hash: u64) -> Option<&mut Bucket> {
+        let index = hash as usize % self.buckets.len();
+        self.buckets.get_mut(index)
     }
 
     /// Judges an answer; `alike` tells what it is about.
@@ -94,25 +169,18 @@ impl RateLimiter {
             0 => self.limit.answers_per_second,
             _ => self.limit.errors_per_second,
         };
-        let rate = u64::from(rate.max(1));
+        let rate = u32::from(rate.max(1));
         let hash = mix(mix(self.network(source), alike), rcode.0.into());
-        let Some(bucket) = self.buckets.get_mut(hash as usize % TABLE_SIZE) else {
+        let slip = self.limit.slip;
+        let Some(bucket) = self.bucket(hash) else {
             return Verdict::Send;
         };
-        let key = (hash >> 32) as u32;
-        let full = (rate * 2000) as u32;
-        if !bucket.used || bucket.key != key {
-            *bucket = Bucket { key, tokens: full, slips: 0, used: true, millis: now_millis };
-        }
-        let passed = now_millis.saturating_sub(bucket.millis).min(2000);
-        bucket.tokens = (bucket.tokens + (passed * rate) as u32).min(full);
-        bucket.millis = now_millis;
-        if bucket.tokens >= 1000 {
-            bucket.tokens -= 1000;
+        bucket.begin((hash >> 32) as u32, rate, now_millis);
+        if bucket.take(rate, now_millis) {
             return Verdict::Send;
         }
         bucket.slips = bucket.slips.wrapping_add(1);
-        match self.limit.slip {
+        match slip {
             0 => Verdict::Drop,
             slip if bucket.slips % slip == 0 => Verdict::Slip,
             _ => Verdict::Drop,

@@ -11,6 +11,7 @@ use std::net::IpAddr;
 
 use crate::code::{Rcode, RecordType};
 use crate::name::{NAME_SIZE_MAX, Name};
+use crate::request::{COMPACT_OK, DNSSEC_OK};
 
 /// A whole message, decoded.
 ///
@@ -76,6 +77,8 @@ pub struct Edns {
     pub version: u8,
     /// The DO bit.
     pub dnssec_ok: bool,
+    /// The CO bit (RFC 9824, 5.1).
+    pub compact_ok: bool,
     /// The options: code and data.
     pub options: Vec<(u16, Vec<u8>)>,
 }
@@ -203,8 +206,9 @@ impl Edns {
             options.push((u16::from_be_bytes([a, b]), data.to_vec()));
             rest = after;
         }
-        let dnssec_ok = flags & 0x80 != 0;
-        Some(Edns { udp_size: opt.class, extended_rcode, version, dnssec_ok, options })
+        let [dnssec_ok, compact_ok] = [DNSSEC_OK, COMPACT_OK].map(|flag| flags & flag != 0);
+        let udp_size = opt.class;
+        Some(Edns { udp_size, extended_rcode, version, dnssec_ok, compact_ok, options })
     }
 }
 
@@ -301,7 +305,8 @@ pub struct Query {
     id: u16,
     flags: u16,
     question: Vec<u8>,
-    edns: Option<(u16, u8, bool)>,
+    /// The size, the version, and the upper byte of the flags.
+    edns: Option<(u16, u8, u8)>,
     options: Vec<u8>,
 }
 
@@ -338,28 +343,38 @@ impl Query {
     /// Adds OPT with this UDP size in bytes.
     #[must_use]
     pub fn edns(self, udp_size: u16) -> Query {
-        let (_, version, dnssec_ok) = self.edns.unwrap_or_default();
-        Query { edns: Some((udp_size, version, dnssec_ok)), ..self }
+        let (_, version, flags) = self.edns.unwrap_or_default();
+        Query { edns: Some((udp_size, version, flags)), ..self }
     }
 
     /// Adds OPT with this version.
     #[must_use]
     pub fn edns_version(self, version: u8) -> Query {
-        let (udp_size, _, dnssec_ok) = self.edns.unwrap_or((1232, 0, false));
-        Query { edns: Some((udp_size, version, dnssec_ok)), ..self }
+        let (udp_size, _, flags) = self.edns.unwrap_or((1232, 0, 0));
+        Query { edns: Some((udp_size, version, flags)), ..self }
     }
 
     /// Adds OPT with the DO bit.
     #[must_use]
     pub fn dnssec_ok(self) -> Query {
-        let (udp_size, version, _) = self.edns.unwrap_or((1232, 0, false));
-        Query { edns: Some((udp_size, version, true)), ..self }
+        self.flag(DNSSEC_OK)
+    }
+
+    /// Adds OPT with the CO bit.
+    #[must_use]
+    pub fn compact_ok(self) -> Query {
+        self.flag(COMPACT_OK)
+    }
+
+    fn flag(self, flag: u8) -> Query {
+        let (udp_size, version, flags) = self.edns.unwrap_or((1232, 0, 0));
+        Query { edns: Some((udp_size, version, flags | flag)), ..self }
     }
 
     /// Adds OPT with an option.
     #[must_use]
     pub fn option(mut self, code: u16, data: &[u8]) -> Query {
-        self.edns.get_or_insert((1232, 0, false));
+        self.edns.get_or_insert((1232, 0, 0));
         self.options.extend_from_slice(&code.to_be_bytes());
         self.options.extend_from_slice(&(data.len() as u16).to_be_bytes());
         self.options.extend_from_slice(data);
@@ -389,10 +404,10 @@ impl Query {
         let words = [self.id, self.flags, 1, 0, 0, u16::from(self.edns.is_some())];
         bytes.extend(words.iter().flat_map(|word| word.to_be_bytes()));
         bytes.extend_from_slice(&self.question);
-        if let Some((udp_size, version, dnssec_ok)) = self.edns {
+        if let Some((udp_size, version, flags)) = self.edns {
             bytes.extend_from_slice(&[0, 0, 41]);
             bytes.extend_from_slice(&udp_size.to_be_bytes());
-            bytes.extend_from_slice(&[0, version, u8::from(dnssec_ok) << 7, 0]);
+            bytes.extend_from_slice(&[0, version, flags, 0]);
             bytes.extend_from_slice(&(self.options.len() as u16).to_be_bytes());
             bytes.extend_from_slice(&self.options);
         }

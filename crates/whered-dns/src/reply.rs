@@ -17,7 +17,7 @@
 
 use crate::code::{ExtendedError, Rcode, RecordType};
 use crate::cookie::OPTION_SIZE as COOKIE_SIZE;
-use crate::request::{HEADER_SIZE, OPTION_KEEPALIVE, Request};
+use crate::request::{COMPACT_OK, HEADER_SIZE, OPTION_KEEPALIVE, Request};
 use crate::zone::Rrset;
 use crate::zone::layout::{RECORD_HEAD_SIZE, TTL_AT};
 
@@ -27,6 +27,8 @@ const POINTER_OFFSET_MAX: usize = 0x3fff;
 /// How far into an rrset its own pointers may point; `compile.rs` keeps to it.
 const OWN_POINTER_MAX: usize = POINTER_OFFSET_MAX / 8;
 pub(crate) const OPT_SIZE: usize = 11;
+/// Where the upper byte of the flags stands in OPT.
+const OPT_FLAGS_AT: usize = 7;
 const SERVER_ID_SIZE_MAX: usize = 128;
 const OPTION_EXTENDED_ERROR: u16 = 15;
 /// An option with a value of two bytes.
@@ -81,6 +83,7 @@ pub(crate) struct Reply<'r, 'q> {
     counts: [u16; 3],
     truncated: bool,
     extended_error: Option<ExtendedError>,
+    compact_ok: bool,
 }
 
 impl<'r, 'q> Reply<'r, 'q> {
@@ -109,6 +112,7 @@ impl<'r, 'q> Reply<'r, 'q> {
             counts: [0; 3],
             truncated: false,
             extended_error: None,
+            compact_ok: false,
         };
         reply.size_max = size_max.saturating_sub(reply.opt_size());
         if let Some(question) = &request.question {
@@ -146,6 +150,11 @@ impl<'r, 'q> Reply<'r, 'q> {
             place.copy_from_slice(bytes);
             self.at += bytes.len();
         }
+    }
+
+    /// Says that the flag CO was understood.
+    pub(crate) fn acknowledge_compact_ok(&mut self) {
+        self.compact_ok = true;
     }
 
     /// Sets TC: nothing follows but OPT.
@@ -288,7 +297,11 @@ impl<'r, 'q> Reply<'r, 'q> {
         let request = self.request;
         if let Some(edns) = &request.edns {
             let size = self.opt_size() - OPT_SIZE;
-            self.append(&opt_record(rcode, edns.dnssec_ok, size as u16));
+            let mut opt = opt_record(rcode, edns.dnssec_ok, size as u16);
+            if self.compact_ok {
+                opt[OPT_FLAGS_AT] |= COMPACT_OK;
+            }
+            self.append(&opt);
             if size > 0 {
                 self.append_options(scope_length_bits);
             }

@@ -20,6 +20,9 @@ use crate::lower::LowerName;
 pub(crate) const HEADER_SIZE: usize = 12;
 const OPTION_NSID: u16 = 3;
 pub(crate) const OPTION_KEEPALIVE: u16 = 11;
+/// The flags DO and CO, in the upper byte of the flags of EDNS.
+pub(crate) const DNSSEC_OK: u8 = 0x80;
+pub(crate) const COMPACT_OK: u8 = 0x40;
 const OPCODE_NOTIFY: u16 = 4;
 const OPCODE_UPDATE: u16 = 5;
 
@@ -53,6 +56,8 @@ pub(crate) struct Edns<'q> {
     pub(crate) size: u16,
     version: u8,
     pub(crate) dnssec_ok: bool,
+    /// The client takes NXDOMAIN beside the proof of compact denial (RFC 9824, 5.1).
+    pub(crate) compact_ok: bool,
     pub(crate) subnet: Option<Subnet<'q>>,
     /// The client asks which server this is (RFC 5001).
     pub(crate) wants_server_id: bool,
@@ -197,7 +202,8 @@ impl<'q> Edns<'q> {
         Edns {
             size: record.class,
             version,
-            dnssec_ok: flags & 0x80 != 0,
+            dnssec_ok: flags & DNSSEC_OK != 0,
+            compact_ok: flags & COMPACT_OK != 0,
             subnet: None,
             wants_server_id: false,
             wants_keepalive: false,

@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex};
 use harness::{ask_choosing, name, query};
 use served::{Folder, now_seconds, run, try_run};
 use whered_dns::{
-    Answer, Challenges, Choice, Context, KeyAlgorithm, KeyId, KeyStates, Name, Pool, Rcode,
-    RecordType, SigningContext, SigningKey, Transport, Zone, Zones, answer,
+    Answer, Challenges, Choice, Context, DenialMethod, KeyAlgorithm, KeyId, KeyStates, Name, Pool,
+    Rcode, RecordType, SigningContext, SigningKey, Transport, Zone, Zones, answer,
 };
 
 const ORIGIN: &str = "signed.test";
@@ -237,10 +237,18 @@ const QUESTIONS: [(&str, &str); 58] = [
 
 #[test]
 fn delv_validates_every_kind_of_answer_of_zone_pools_and_challenges() {
+    for denial in [DenialMethod::Nsec, DenialMethod::Compact] {
+        validate_every_answer(denial);
+    }
+}
+
+fn validate_every_answer(denial: DenialMethod) {
     let folder = Folder::new("signing-delv");
     let key = new_key(KeyAlgorithm::EcdsaP256Sha256);
     fs::write(folder.0.join("anchor"), anchor(&key)).unwrap();
-    let zones = zones(sign(&signing(vec![key], &KeyStates::default(), now_seconds())));
+    let mut signing = signing(vec![key], &KeyStates::default(), now_seconds());
+    signing.set_denial(denial);
+    let zones = zones(sign(&signing));
     let choices: Vec<Choice> = [&[0][..], &[1], &[3], &[], &[0, 1], &[2, 0, 1]]
         .iter()
         .map(|answers| {
@@ -282,7 +290,8 @@ fn delv_validates_every_kind_of_answer_of_zone_pools_and_challenges() {
             let arguments =
                 ["@127.0.0.1", "-p", &port, "-a", "anchor", &root, "+nottl", &owner, kind];
             let Some(said) = run(&folder.0, "delv", &arguments) else { return };
-            assert!(said.contains("fully validated"), "{owner} {kind}, choice {choice}: {said}");
+            let is_valid = said.contains("fully validated");
+            assert!(is_valid, "{denial:?} {owner} {kind}, choice {choice}: {said}");
         }
     }
 }
@@ -395,11 +404,16 @@ fn a_rollover_is_valid_at_each_step_with_the_anchor_of_that_step() {
 
 #[test]
 fn queries_without_do_are_answered_as_by_an_unsigned_zone() {
-    let signed = zones(sign(&signing(
-        vec![new_key(KeyAlgorithm::Ed25519)],
-        &KeyStates::default(),
-        now_seconds(),
-    )));
+    for denial in [DenialMethod::Nsec, DenialMethod::Compact] {
+        compare_with_unsigned(denial);
+    }
+}
+
+fn compare_with_unsigned(denial: DenialMethod) {
+    let keys = vec![new_key(KeyAlgorithm::Ed25519)];
+    let mut signing = signing(keys, &KeyStates::default(), now_seconds());
+    signing.set_denial(denial);
+    let signed = zones(sign(&signing));
     let unsigned =
         zones(Zone::from_master_file(&name(ORIGIN), TEXT.as_bytes(), &mut none).unwrap());
     for (host, _) in QUESTIONS {

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use whered_dns::{KeyAlgorithm, KeyId, Name, RolloverStep};
+use whered_dns::{DenialMethod, KeyAlgorithm, KeyId, Name, RolloverStep};
 use whered_engine::{
     Engine, EngineOptions, KeyDirectory, PoolSource, Setup, SignSource, SigningTask, Site,
     ZoneSource,
@@ -52,7 +52,11 @@ fn setup(folder: &Path) -> Setup {
         path: folder.join("zone"),
         reversed: None,
         dnssec: whered_dns::Dnssec::Serve,
-        sign: Some(SignSource { keys: folder.join("keys"), serial: None }),
+        sign: Some(SignSource {
+            keys: folder.join("keys"),
+            serial: None,
+            denial: DenialMethod::default(),
+        }),
         is_secondary: false,
         member: None,
         follows_file: true,

@@ -28,6 +28,7 @@
 #![deny(clippy::indexing_slicing)]
 
 mod aliases;
+mod compact;
 mod proofs;
 mod signed_sources;
 mod sources;
@@ -70,6 +71,10 @@ pub(crate) struct Resolver<'a, 'q> {
     pub(crate) scope_length_bits: u8,
     /// The pool wants no reply.
     pub(crate) is_dropped: bool,
+    /// The client's address is its own.
+    pub(crate) is_proven: bool,
+    /// A signature was not made because of the limit.
+    is_over_limit: Cell<bool>,
     /// Wildcards that stood in for names of signed zones, still to be proven.
     expanded: Vec<Expansion>,
     proven: Proven,
@@ -121,6 +126,8 @@ impl<'a, 'q> Resolver<'a, 'q> {
             zone: None,
             scope_length_bits: 0,
             is_dropped: false,
+            is_proven: false,
+            is_over_limit: Cell::new(false),
             expanded: Vec::new(),
             proven: Proven::default(),
         }
@@ -154,6 +161,12 @@ impl<'a, 'q> Resolver<'a, 'q> {
             return Step::Done(Rcode::REFUSED);
         };
         self.zone = Some(located.zone as usize);
+        if let Some(edns) = &self.request.edns
+            && edns.compact_ok
+            && self.proofs_of(located.zone).is_some_and(|signed| signed.is_compact())
+        {
+            self.reply.acknowledge_compact_ok();
+        }
         if self.zones.zone_at(located.zone).is_unavailable() {
             return Step::Done(Rcode::SERVFAIL);
         }
@@ -244,6 +257,9 @@ impl<'a, 'q> Resolver<'a, 'q> {
                 self.note_expansion(located, name, spot);
                 self.node(located, name, &place, spot, question_type)
             }
+            None if self.proofs_of(located.zone).is_some_and(|signed| signed.is_compact()) => {
+                Step::Done(self.deny_name(located.zone, name, spot, question_type))
+            }
             None => {
                 self.deny(located.zone, spot);
                 if self.proofs_of(located.zone).is_some() {
@@ -265,6 +281,9 @@ impl<'a, 'q> Resolver<'a, 'q> {
         question_type: RecordType,
     ) -> Step {
         let zone = located.zone;
+        if question_type == RecordType::NSEC && self.is_compact(zone) {
+            return self.answer_nsec(located, name, place.node.as_ref(), spot);
+        }
         if let Some(pool) = place.pool
             && self.zones.pool_answers(pool, question_type)
             && !place.is_of_signing(question_type)
@@ -275,7 +294,7 @@ impl<'a, 'q> Resolver<'a, 'q> {
             let origin_length = self.origin_length(zone);
             if let Some(rrset) = node.rrset(question_type) {
                 let put = self.reply.put(Section::Answer, &rrset, spot.names(node, origin_length));
-                self.sign(Section::Answer, zone, node, question_type, spot.name);
+                self.sign_found(located, name, node, question_type, spot);
                 self.prove_expansions();
                 if question_type == RecordType::NS {
                     self.add_addresses(zone, node, put, spot);
@@ -285,14 +304,14 @@ impl<'a, 'q> Resolver<'a, 'q> {
             if let Some(rrset) = node.rrset(RecordType::CNAME) {
                 let names = spot.names(node, origin_length);
                 let step = self.alias(&rrset, names, zone, spot, question_type);
-                self.sign(Section::Answer, zone, node, RecordType::CNAME, spot.name);
+                self.sign_found(located, name, node, RecordType::CNAME, spot);
                 return step;
             }
         }
         let has_data = place.pool.is_some() || place.node.is_some_and(|node| node.has(HAS_DATA));
         if question_type == RecordType::ANY && has_data {
             match place.node.filter(|_| self.zones.zone_at(zone).signed().is_some()) {
-                Some(node) => self.put_any(zone, &node, spot),
+                Some(node) => return self.put_any(located, name, &node, spot),
                 None => self.put_answer(&ANY_ANSWER.get(), spot),
             }
         } else {
@@ -307,7 +326,14 @@ impl<'a, 'q> Resolver<'a, 'q> {
 
     /// Answers ANY by one rrset of a signed zone, whose HINFO nobody has signed (RFC 8482, 4.1).
     #[cold]
-    fn put_any(&mut self, zone: u32, node: &Node<'a>, spot: Spot) {
+    fn put_any(
+        &mut self,
+        located: &ZoneLocation<'a>,
+        name: &LowerName,
+        node: &Node<'a>,
+        spot: Spot,
+    ) -> Step {
+        let zone = located.zone;
         let is_own =
             |rrset: &Rrset<'_>| !matches!(rrset.record_type, RecordType::RRSIG | RecordType::NSEC);
         // A name at which only a pool answers has NSEC, which says so.
@@ -315,7 +341,27 @@ impl<'a, 'q> Resolver<'a, 'q> {
         if let Some(rrset) = node.rrsets().find(is_own).or_else(nsec) {
             let origin_length = self.origin_length(zone);
             self.reply.put(Section::Answer, &rrset, spot.names(node, origin_length));
-            self.sign(Section::Answer, zone, node, rrset.record_type, spot.name);
+            self.sign_found(located, name, node, rrset.record_type, spot);
+        } else if self.is_compact(zone) {
+            return self.answer_nsec(located, name, Some(node), spot);
+        }
+        Step::Done(Rcode::NOERROR)
+    }
+
+    /// Puts the signatures of an rrset of a node that answers for a name.
+    #[inline]
+    fn sign_found(
+        &mut self,
+        located: &ZoneLocation<'a>,
+        name: &LowerName,
+        node: &Node<'a>,
+        record_type: RecordType,
+        spot: Spot,
+    ) {
+        if self.signs_expansion(located) {
+            self.sign_expansion(located.zone, name, node, record_type, spot);
+        } else {
+            self.sign(Section::Answer, located.zone, node, record_type, spot.name);
         }
     }
 
@@ -399,6 +445,7 @@ impl<'a, 'q> Resolver<'a, 'q> {
                 (Rcode::NOTIMP, ExtendedError::NotSupported)
             }
             (_, RecordType::AXFR | RecordType::IXFR) => (Rcode::REFUSED, ExtendedError::Prohibited),
+            (_, RecordType::NXNAME) => (Rcode::FORMERR, ExtendedError::InvalidQueryType),
             (CLASS_IN | CLASS_ANY, _) => return None,
             (CLASS_CHAOS, _) => return Some(self.chaos(question, name)),
             _ => (Rcode::REFUSED, ExtendedError::NotSupported),

@@ -127,7 +127,8 @@ impl<'a> Resolver<'a, '_> {
         name: &LowerName,
         spot: Spot,
     ) {
-        if self.proofs_of(located.zone).is_some() {
+        // Compact denial signs for the name itself.
+        if self.proofs_of(located.zone).is_some_and(|signed| !signed.is_compact()) {
             self.expanded.push(Expansion {
                 zone: located.zone,
                 name: name.as_wire().into(),
@@ -162,6 +163,7 @@ impl<'a> Resolver<'a, '_> {
                     let next_closer = lower.label_count() - encloser_labels - 1;
                     self.put_hash(&prover, &lower, next_closer);
                 }
+                Denial::Compact => {}
             }
         }
     }
@@ -185,6 +187,7 @@ impl<'a> Resolver<'a, '_> {
                 // A wildcard that has nothing but names below it.
                 None => self.put_name(&prover, &wildcard_of(name, located.labels)),
             },
+            Denial::Compact => self.deny_type(located, name, node, spot),
             Denial::Hashes { .. } if located.is_exact => {
                 if !self.put_match(&prover, name, 0) {
                     // Names below which is nothing but unsigned delegations may have no hash.
@@ -222,6 +225,8 @@ impl<'a> Resolver<'a, '_> {
                 let wildcard = wildcard_of(name, encloser_labels);
                 self.put_hash(&prover, &wildcard, 0);
             }
+            // `deny_name` is for it.
+            Denial::Compact => {}
         }
     }
 
@@ -245,6 +250,12 @@ impl<'a> Resolver<'a, '_> {
         }
         match &prover.signed.denial {
             Denial::Names(_) => self.put_nsec(prover, cut),
+            Denial::Compact => {
+                let origin = self.zones.zone_at(prover.zone).lower_origin();
+                let name = [cut.owner(), origin].concat();
+                let (section, types) = (Section::Authority, [RecordType::NS]);
+                self.put_made_nsec(prover.zone, &name, owner, section, &types, None);
+            }
             Denial::Hashes { .. } => {
                 let mut name = Box::new(LowerName::root());
                 let origin = self.zones.zone_at(prover.zone).lower_origin();

@@ -9,12 +9,21 @@ use super::{Resolver, Spot};
 use crate::answer::{ANSWERS_MAX, Choice};
 use crate::code::RecordType;
 use crate::lower::LowerName;
-use crate::name::{NAME_SIZE_MAX, Name};
+use crate::name::Name;
 use crate::reply::{Owner, Section};
 use crate::signing::Demand;
 use crate::zone::Rrset;
-use crate::zone::sign::nsec_data;
-use crate::zones::SignedOwner;
+use crate::zones::{SignedOwner, ZoneLocation};
+
+/// A name at which a pool answers, in a zone that is signed here.
+#[derive(Clone, Copy)]
+pub(super) struct PoolOwner<'o, 'a> {
+    pub(super) pool: usize,
+    pub(super) located: &'o ZoneLocation<'a>,
+    pub(super) name: &'o LowerName,
+    pub(super) signed: &'o SignedOwner,
+    pub(super) spot: Spot,
+}
 
 impl<'a> Resolver<'a, '_> {
     /// Whether records that are not of the zone's file can be given with what validators want.
@@ -27,13 +36,12 @@ impl<'a> Resolver<'a, '_> {
     #[cold]
     pub(super) fn sign_choice(
         &mut self,
-        pool: usize,
-        zone: u32,
-        signed: &SignedOwner,
+        at: &PoolOwner<'_, 'a>,
         choice: &Choice,
-        spot: Spot,
         record_type: RecordType,
     ) {
+        let PoolOwner { pool, located, name, signed, spot } = *at;
+        let zone = located.zone;
         let mut given = [0_u16; ANSWERS_MAX];
         let mut count = 0;
         for answer in choice.answers() {
@@ -45,14 +53,16 @@ impl<'a> Resolver<'a, '_> {
             }
         }
         match given.get(..count).unwrap_or_default() {
+            all if self.signs_expansion(located) => {
+                self.sign_expanded_choice(zone, name, spot, pool, all, record_type);
+            }
             [only] => {
                 if let Some(signatures) = signed.of_answer((*only).into(), record_type) {
                     self.put_answer(&signatures, spot);
                 }
             }
             several => {
-                let zones = self.zones;
-                let made = zones.combined_signatures(zone, pool, signed, several, record_type);
+                let made = self.sign_combination(zone, pool, signed, several, record_type);
                 if let Some(signatures) = made {
                     self.put_answer(&signatures.get(), spot);
                 }
@@ -111,11 +121,11 @@ impl<'a> Resolver<'a, '_> {
         (record_type, ttl_seconds): (RecordType, u32),
         data: impl Iterator<Item = &'d [u8]>,
     ) {
-        let Some(signed) = self.proofs_of(zone).and_then(|signed| signed.signer.as_ref()) else {
+        if self.proofs_of(zone).is_none() {
             return;
-        };
+        }
         let demand = Demand { owner: name.as_wire(), record_type, ttl_seconds };
-        if let Some(signatures) = signed.signer.sign(&demand, data) {
+        if let Some(signatures) = self.sign_now(zone, &demand, data) {
             self.put_answer(&signatures.get(), spot);
         }
     }
@@ -130,20 +140,9 @@ impl<'a> Resolver<'a, '_> {
         spot: Spot,
         types: &[RecordType],
     ) {
-        let Some(signed) = self.proofs_of(zone).and_then(|signed| signed.signer.as_ref()) else {
-            return;
-        };
-        let owner = name.as_wire();
-        if owner.len() + 2 > NAME_SIZE_MAX {
-            return;
-        }
-        let data = nsec_data(&[b"\x01\x00", owner].concat(), types.iter().copied());
-        let record_type = RecordType::NSEC;
-        let ttl_seconds = self.zones.negative_soa(zone).ttl_seconds();
-        let demand = Demand { owner, record_type, ttl_seconds };
-        if let Some(signatures) = signed.signer.sign(&demand, std::iter::once(data.as_slice())) {
-            let record = crate::zones::one_record(record_type, ttl_seconds, &data);
-            self.put_denial(Owner::At(spot.name), &record.get(), &signatures.get());
+        if self.proofs_of(zone).is_some_and(|signed| signed.signer.is_some()) {
+            let section = Section::Authority;
+            self.put_made_nsec(zone, name.as_wire(), spot.name, section, types, None);
         }
     }
 }

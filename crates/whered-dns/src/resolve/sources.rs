@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use super::signed_sources::PoolOwner;
 use super::{ANY_ANSWER, DATA, Resolver, Spot, Step};
 use crate::answer::{Choice, ChoiceVerdict, Client};
 use crate::challenges::Challenges;
@@ -155,7 +156,8 @@ impl<'a> Resolver<'a, '_> {
         let signed = self.proofs_of(zone).and_then(|_| self.zones.signed_owner(name, located));
         if is_answered {
             if let Some(signed) = signed {
-                self.sign_choice(pool, zone, signed, &choice, spot, question_type);
+                let at = PoolOwner { pool, located, name, signed, spot };
+                self.sign_choice(&at, &choice, question_type);
             }
             return Step::Done(Rcode::NOERROR);
         }
@@ -166,15 +168,17 @@ impl<'a> Resolver<'a, '_> {
                 let owner_length = spot.name_length;
                 let names = Names { owner: spot.name, origin: spot.origin, owner_length };
                 let step = self.alias(&rrset, names, zone, spot, question_type);
-                let signatures =
-                    signed.and_then(|signed| signed.of_answer(first?, RecordType::CNAME));
-                if let Some(signatures) = signatures {
-                    self.put_answer(&signatures, spot);
+                if let (Some(signed), Some(first)) = (signed, first) {
+                    let at = PoolOwner { pool, located, name, signed, spot };
+                    self.sign_choice(&at, &Choice::of(Some(first), 0), RecordType::CNAME);
                 }
                 step
             }
             None => {
                 match signed {
+                    Some(_) if self.is_compact(zone) => {
+                        self.deny_type_of_pool(located, name, pool, spot, question_type);
+                    }
                     Some(signed) => self.deny_at_pool(zone, pool, signed, spot, question_type),
                     None => self.deny_for_now(pool, zone, spot),
                 }

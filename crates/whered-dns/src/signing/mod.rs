@@ -19,7 +19,7 @@ mod signer;
 pub use keys::{KeyAlgorithm, KeyError, NewKey, SigningKey, zone_in_file_names};
 pub use rollover::{DS_TTL_SECONDS, KeyId, KeyStates, KeyUse, Rollover, RolloverStep, StepTimes};
 pub(crate) use signer::{Demand, ZoneSigner};
-pub use signer::{RESIGN_BEFORE_SECONDS, SigningContext};
+pub use signer::{DenialMethod, RESIGN_BEFORE_SECONDS, SigningContext};
 
 /// The tag of a key by the data of its DNSKEY (RFC 4034, appendix B).
 pub(crate) fn key_tag(data: &[u8]) -> u16 {

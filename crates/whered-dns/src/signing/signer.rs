@@ -36,8 +36,8 @@ const JITTER_SECONDS: u64 = 3 * DAY_SECONDS;
 pub const RESIGN_BEFORE_SECONDS: u64 = 5 * DAY_SECONDS;
 /// Signatures that end within as much after that are made anew with it.
 const BATCH_SECONDS: u64 = 12 * HOUR_SECONDS;
-/// The most signatures that are kept for answers that are not of the zone's file.
-const CACHE_SIZE_MAX: usize = 1 << 16;
+/// How many signatures one half of the cache has, for answers that are not of the zone's file.
+const CACHE_HALF_SIZE: usize = 1 << 14;
 
 /// What a zone is signed with.
 #[derive(Clone)]
@@ -50,6 +50,17 @@ pub struct SigningContext {
     previous: Option<Arc<Zone>>,
     /// The serial is to rise, above this one if there was one.
     raised_serial: Option<Option<u32>>,
+    pub(crate) denial: DenialMethod,
+}
+
+/// How a zone that is signed here proves that something is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DenialMethod {
+    /// NSEC over all names, signed when the zone is compiled.
+    #[default]
+    Nsec,
+    /// One NSEC for each question, made and signed when it comes (RFC 9824).
+    Compact,
 }
 
 impl fmt::Debug for SigningContext {
@@ -135,6 +146,7 @@ impl SigningContext {
             pools: HashMap::new(),
             previous: None,
             raised_serial: None,
+            denial: DenialMethod::default(),
         })
     }
 
@@ -144,6 +156,11 @@ impl SigningContext {
         let known = self.pools.entry(LowerName::of(owner).as_wire().into()).or_default();
         known.extend([RecordType::A, RecordType::AAAA]);
         known.extend(types);
+    }
+
+    /// Chooses how absence is proven.
+    pub fn set_denial(&mut self, denial: DenialMethod) {
+        self.denial = denial;
     }
 
     /// Takes signatures over again from the zone as it was before, where its records are the same.
@@ -211,7 +228,7 @@ pub(crate) struct ZoneSigner {
     origin: Box<[u8]>,
     now_seconds: u64,
     pools: HashMap<Box<[u8]>, BTreeSet<RecordType>>,
-    cache: Arc<Mutex<HashMap<u128, Box<[u8]>>>>,
+    cache: Arc<Mutex<SignatureCache>>,
 }
 
 impl fmt::Debug for ZoneSigner {
@@ -236,12 +253,14 @@ impl ZoneSigner {
     }
 
     /// The keys' signatures over an rrset. `find` gives one that was made before for such a digest
-    /// and key. None when the system has no random numbers.
+    /// and key, and `permits` whether one may be made. None when one may not, or when the system
+    /// has no random numbers.
     pub(crate) fn signatures<'d>(
         &self,
         rrset: &CanonicalRrset<'_>,
         data: impl Iterator<Item = &'d [u8]>,
         find: &dyn Fn(u128, KeyId) -> Option<Vec<u8>>,
+        permits: &dyn Fn() -> bool,
     ) -> Option<Vec<MadeSignature>> {
         let is_of_keys =
             matches!(rrset.record_type, RecordType::DNSKEY | RecordType::CDS | RecordType::CDNSKEY);
@@ -250,7 +269,7 @@ impl ZoneSigner {
         message.extend_from_slice(&self.origin);
         rrset.append(data, &mut message);
         let signers = self.keys.iter().filter(|(_, used)| signs(used));
-        let made = signers.map(|(key, _)| self.signature(key, rrset, &mut message, find));
+        let made = signers.map(|(key, _)| self.signature(key, rrset, &mut message, find, permits));
         made.collect()
     }
 
@@ -260,6 +279,7 @@ impl ZoneSigner {
         rrset: &CanonicalRrset<'_>,
         message: &mut [u8],
         find: &dyn Fn(u128, KeyId) -> Option<Vec<u8>>,
+        permits: &dyn Fn() -> bool,
     ) -> Option<MadeSignature> {
         let [y0, y1] = rrset.record_type.0.to_be_bytes();
         let [t0, t1, t2, t3] = rrset.ttl;
@@ -275,6 +295,9 @@ impl ZoneSigner {
         let known = find(digest, KeyId::of(key)).filter(|known| self.is_fresh(known));
         if let Some(data) = known {
             return Some(MadeSignature { digest, data });
+        }
+        if !permits() {
+            return None;
         }
         let end =
             self.now_seconds + VALIDITY_SECONDS - (digest % u128::from(JITTER_SECONDS)) as u64;
@@ -302,11 +325,13 @@ impl ZoneSigner {
     }
 
     /// RRSIG of records that are not of the zone's file, as replies have them; kept, so that equal
-    /// records are signed once. None when the system has no random numbers.
+    /// records are signed once. `permits` says whether a signature may be made. None when it may
+    /// not, or when the system has no random numbers.
     pub(crate) fn sign<'d>(
         &self,
         demand: &Demand<'_>,
         data: impl Iterator<Item = &'d [u8]>,
+        permits: &dyn Fn() -> bool,
     ) -> Option<OwnedRrset> {
         let rrset = CanonicalRrset {
             owner: demand.owner,
@@ -314,14 +339,11 @@ impl ZoneSigner {
             ttl: demand.ttl_seconds.to_be_bytes(),
         };
         let lock = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let find = |digest: u128, _: KeyId| Some(lock().get(&digest)?.to_vec());
-        let made = self.signatures(&rrset, data, &find)?;
+        let find = |digest: u128, _: KeyId| lock().find(digest);
+        let made = self.signatures(&rrset, data, &find, permits)?;
         let mut cache = lock();
-        if cache.len() + made.len() > CACHE_SIZE_MAX {
-            cache.clear();
-        }
         for MadeSignature { digest, data } in &made {
-            cache.insert(*digest, data.as_slice().into());
+            cache.insert(*digest, data);
         }
         drop(cache);
         let mut rrset = NewRrset::default();
@@ -329,6 +351,32 @@ impl ZoneSigner {
         let data = made.iter().map(|made| made.data.as_slice());
         compile(&mut rrset, RecordType::RRSIG, demand.ttl_seconds, data, around)?;
         Some(rrset.to_owned())
+    }
+}
+
+/// Signatures by digest. When the newer half is full it replaces the older one, so that a flood of
+/// names pushes out no signature that is in use.
+#[derive(Default)]
+struct SignatureCache {
+    newer: HashMap<u128, Box<[u8]>>,
+    older: HashMap<u128, Box<[u8]>>,
+}
+
+impl SignatureCache {
+    fn find(&mut self, digest: u128) -> Option<Vec<u8>> {
+        if let Some(data) = self.newer.get(&digest) {
+            return Some(data.to_vec());
+        }
+        let data = self.older.remove(&digest)?;
+        self.insert(digest, &data);
+        Some(data.into_vec())
+    }
+
+    fn insert(&mut self, digest: u128, data: &[u8]) {
+        if self.newer.len() >= CACHE_HALF_SIZE {
+            self.older = std::mem::take(&mut self.newer);
+        }
+        self.newer.insert(digest, data.into());
     }
 }
 
@@ -341,4 +389,25 @@ fn signed_labels(owner: &[u8]) -> u8 {
         rest = behind.get(usize::from(length)..).unwrap_or_default();
     }
     count - u8::from(owner.starts_with(b"\x01*"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_pushes_no_signature_out_that_is_in_use_and_is_bounded() {
+        let mut cache = SignatureCache::default();
+        cache.insert(0, b"often");
+        let mut most = 0;
+        for digest in 1..100_000 {
+            cache.insert(digest, b"once");
+            if digest % 1000 == 0 {
+                assert_eq!(cache.find(0).as_deref(), Some(&b"often"[..]), "after {digest}");
+            }
+            most = most.max(cache.newer.len() + cache.older.len());
+        }
+        assert_eq!(cache.find(1), None);
+        assert!(most <= 2 * CACHE_HALF_SIZE, "{most}");
+    }
 }

@@ -40,6 +40,8 @@ pub(super) struct ParsedZone {
     data: Vec<u8>,
     files: Vec<Arc<str>>,
     scratch: Box<LowerName>,
+    /// It is signed here, and NSEC are made when they are asked for.
+    pub(super) has_compact_denial: bool,
 }
 
 /// One owner.
@@ -84,6 +86,7 @@ impl ParsedZone {
             data: Vec::new(),
             files: Vec::new(),
             scratch: Box::new(LowerName::root()),
+            has_compact_denial: false,
         };
         parsed.enter(APEX);
         parsed

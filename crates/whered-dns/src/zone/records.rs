@@ -127,7 +127,7 @@ impl Zone {
     }
 
     /// The records of one rrset.
-    pub(super) fn records_of_rrset<'z>(
+    pub(crate) fn records_of_rrset<'z>(
         &self,
         node: &Node<'z>,
         rrset: Rrset<'z>,

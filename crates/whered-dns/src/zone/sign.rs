@@ -28,7 +28,7 @@ use super::signed::{SignerOfZone, covered_type};
 use super::{Zone, build, verify};
 use crate::code::RecordType;
 use crate::name::Name;
-use crate::signing::{KeyId, SigningContext, ZoneSigner};
+use crate::signing::{DenialMethod, KeyId, SigningContext, ZoneSigner};
 
 /// The TTL of DNSKEY, CDS and CDNSKEY: an hour, which a rollover waits for.
 const KEY_TTL_SECONDS: u32 = 3600;
@@ -75,8 +75,12 @@ fn sign(
     add_keys(parsed, signing, place);
     add_names_of_pools(parsed, signing);
     let signable = Signable::of(parsed, signing);
-    let chain = signable.chain(parsed);
+    let chain = match signing.denial {
+        DenialMethod::Nsec => signable.chain(parsed),
+        DenialMethod::Compact => Vec::new(),
+    };
     let negative_ttl = negative_ttl(parsed, &soa);
+    parsed.has_compact_denial = signing.denial == DenialMethod::Compact;
     for (owner, data) in chain {
         let head = (RecordType::NSEC, negative_ttl);
         parsed.add(owner, head, &data, place).ok_or_else(|| too_large(end))?;
@@ -326,7 +330,7 @@ fn sign_rrset(
         found.map(|(_, data)| data.to_vec())
     };
     let data = records.iter().map(|record| parsed.data_of(record));
-    for one in signer.signatures(&rrset, data, &find)? {
+    for one in signer.signatures(&rrset, data, &find, &|| true)? {
         made.push(PlacedSignature {
             owner: first.owner,
             ttl_seconds,

@@ -6,10 +6,12 @@
 //! ```text
 //! NSEC    owners in canonical order (RFC 4034, 6.1): the one at or before a name says what is next
 //! NSEC3   hashes in order (RFC 5155), each with its NSEC3 and RRSIG; no owners of the zone
+//! compact nothing: each NSEC is made for its question (RFC 9824)
 //! ```
 //!
 //! Signatures stand at their owners as records of type RRSIG, each with its own TTL.
-//! Invariants: a zone with RRSIG has one of its SOA, a DNSKEY, and NSEC at the apex or NSEC3 of it.
+//! Invariants: a zone with RRSIG has one of its SOA, a DNSKEY, and NSEC at the apex or NSEC3 of it,
+//! or a signer here.
 //! Concurrency: immutable. Cost: a search by halves; a hash of a name takes the zone's iterations.
 #![deny(clippy::indexing_slicing)]
 
@@ -39,6 +41,13 @@ pub(crate) struct SignedZone {
     pub(crate) signer: Option<SignerOfZone>,
 }
 
+impl SignedZone {
+    /// Whether absence is proven by NSEC that are made for their questions.
+    pub(crate) fn is_compact(&self) -> bool {
+        matches!(self.denial, Denial::Compact)
+    }
+}
+
 /// The signer of a zone, and what it has signed.
 pub(crate) struct SignerOfZone {
     pub(crate) signer: ZoneSigner,
@@ -59,6 +68,8 @@ pub(crate) enum Denial {
     Names(Vec<(Box<[u8]>, NodeRef)>),
     /// The hashes of names with NSEC3, in order; and those of other chains, which answer nothing.
     Hashes { parameters: HashParameters, list: Vec<HashedOwner>, others: Vec<HashedOwner> },
+    /// One NSEC for each question, signed when it comes (RFC 9824).
+    Compact,
 }
 
 /// How names are hashed.

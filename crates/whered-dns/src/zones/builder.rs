@@ -165,8 +165,10 @@ impl Attachments {
                     return Err(refuse(PoolOwnerReason::SignedZone(zone.origin().clone())));
                 }
                 check_pool_owner(zone, owner).map_err(&refuse)?;
-                let has_nsec = |node: Node<'_>| node.rrset(RecordType::NSEC).is_some();
-                if zone.signer().is_some() && !zone.find(owner).is_some_and(has_nsec) {
+                let is_compact = zone.signed().is_some_and(|signed| signed.is_compact());
+                let is_known =
+                    |node: Node<'_>| is_compact || node.rrset(RecordType::NSEC).is_some();
+                if zone.signer().is_some() && !zone.find(owner).is_some_and(is_known) {
                     return Err(refuse(PoolOwnerReason::BelowDname(zone.origin().clone())));
                 }
                 if pool.answers.iter().any(|answer| answer.alias.is_some()) {

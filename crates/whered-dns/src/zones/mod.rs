@@ -33,7 +33,7 @@ use crate::lower::{LowerName, hash_of_wildcard};
 use crate::name::Name;
 use crate::zone::layout::HAS_WILDCARD;
 use crate::zone::{Node, NodeRef, OwnedRrset, Rrset, Zone};
-pub(crate) use signed_pools::{SignedOwner, one_record};
+pub(crate) use signed_pools::SignedOwner;
 
 pub use builder::{PoolOwnerReason, ZonesBuilder, ZonesError};
 
@@ -396,7 +396,7 @@ impl Zones {
     }
 
     /// The signatures over several answers of a pool that are given together. `signed` is of the
-    /// pool's owner.
+    /// pool's owner, and `permits` says whether signatures may be made.
     pub(crate) fn combined_signatures(
         &self,
         zone: u32,
@@ -404,9 +404,10 @@ impl Zones {
         signed: &SignedOwner,
         answers: &[u16],
         record_type: RecordType,
+        permits: &dyn Fn() -> bool,
     ) -> Option<Arc<OwnedRrset>> {
         let signer = self.zone_at(zone).signer()?;
-        signed.combined(signer, self.pools.get(pool)?, answers, record_type)
+        signed.combined(signer, self.pools.get(pool)?, answers, record_type, permits)
     }
 
     /// Whether a pool answers a question for this type at its owners, if only by NODATA.

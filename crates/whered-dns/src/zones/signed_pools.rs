@@ -35,7 +35,8 @@ pub(crate) struct SignedOwner {
     owner: Box<[u8]>,
     /// For each answer the signatures of its rrsets.
     answers: Vec<Box<[(RecordType, OwnedRrset)]>>,
-    /// NSEC without a type, and its signatures; the last one lacks none but CNAME.
+    /// NSEC without a type, and its signatures; the last one lacks none but CNAME. Compact denial
+    /// has none.
     denials: Vec<(RecordType, OwnedRrset, OwnedRrset)>,
     /// By the type and the answers in order.
     combined: RwLock<HashMap<Box<[u16]>, Arc<OwnedRrset>>>,
@@ -54,10 +55,17 @@ impl SignedOwner {
         let sign = |(record_type, rrset): &(RecordType, OwnedRrset)| {
             let demand = Demand { owner, record_type: *record_type, ttl_seconds };
             let data = rrset.get();
-            Some((*record_type, signer.sign(&demand, data.records().map(|(_, data)| data))?))
+            let data = data.records().map(|(_, data)| data);
+            Some((*record_type, signer.sign(&demand, data, &|| true)?))
         };
         let answers = pool.answers.iter().map(|answer| answer.iter().map(sign).collect());
         let answers = answers.collect::<Option<_>>()?;
+        let combined = RwLock::default();
+        let is_compact = zone.signed().is_some_and(|signed| signed.is_compact());
+        if is_compact {
+            let (owner, denials) = (owner.into(), Vec::new());
+            return Some(SignedOwner { owner, answers, denials, combined });
+        }
         let node = zone.find(name)?;
         let next = node.rrset(RecordType::NSEC)?.first_data();
         let next = next.get(..wire_name_length(next)?)?;
@@ -70,12 +78,12 @@ impl SignedOwner {
             let data = nsec_data(next, types.iter().copied().filter(is_there));
             let record_type = RecordType::NSEC;
             let demand = Demand { owner, record_type, ttl_seconds };
-            let signatures = signer.sign(&demand, std::iter::once(data.as_slice()))?;
+            let data_of_one = std::iter::once(data.as_slice());
+            let signatures = signer.sign(&demand, data_of_one, &|| true)?;
             Some((lacking, one_record(record_type, ttl_seconds, &data), signatures))
         };
         let lacking = signer.pool_types(owner)?.iter().copied().chain([RecordType::CNAME]);
         let denials = lacking.map(deny).collect::<Option<_>>()?;
-        let combined = RwLock::default();
         Some(SignedOwner { owner: owner.into(), answers, denials, combined })
     }
 
@@ -97,13 +105,15 @@ impl SignedOwner {
         Some((record.get(), signatures.get()))
     }
 
-    /// The signatures over several answers' records of a type.
+    /// The signatures over several answers' records of a type; `permits` says whether they may be
+    /// made.
     pub(super) fn combined(
         &self,
         signer: &ZoneSigner,
         pool: &CompiledPool,
         answers: &[u16],
         record_type: RecordType,
+        permits: &dyn Fn() -> bool,
     ) -> Option<Arc<OwnedRrset>> {
         let answers: BTreeSet<u16> = answers.iter().copied().collect();
         let key: Box<[u16]> =
@@ -118,7 +128,7 @@ impl SignedOwner {
         let rrsets: Vec<Rrset<'_>> = rrsets.map(|(_, rrset)| rrset.get()).collect();
         let data = rrsets.iter().flat_map(Rrset::records).map(|(_, data)| data);
         let demand = Demand { owner: &self.owner, record_type, ttl_seconds: pool.ttl_seconds };
-        let made = Arc::new(signer.sign(&demand, data)?);
+        let made = Arc::new(signer.sign(&demand, data, permits)?);
         let mut known = self.combined.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= COMBINED_COUNT_MAX {
             known.clear();
@@ -129,7 +139,7 @@ impl SignedOwner {
 }
 
 /// One record without names to compress.
-pub(crate) fn one_record(record_type: RecordType, ttl_seconds: u32, data: &[u8]) -> OwnedRrset {
+fn one_record(record_type: RecordType, ttl_seconds: u32, data: &[u8]) -> OwnedRrset {
     let mut rrset = NewRrset::default();
     let around = CompressionContext { owner: &[0], relative_length: 0 };
     // One record of less than a message's size, which is all that `compile` asks for.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use whered_dns::transfer::is_newer;
-use whered_dns::{Name, RecordType, SigningContext, Zone, Zones};
+use whered_dns::{DenialMethod, Name, RecordType, SigningContext, Zone, Zones};
 
 use crate::error::EngineError;
 use crate::generation::Generation;
@@ -24,6 +24,8 @@ pub struct SignSource {
     /// Of a zone that other servers get, the file that keeps its serial, which rises whenever it is
     /// signed; empty: nothing is kept.
     pub serial: Option<PathBuf>,
+    /// How absence is proven.
+    pub denial: DenialMethod,
 }
 
 /// What zones of a setup are signed with.
@@ -102,6 +104,7 @@ impl<'a> Signer<'a> {
                 "{path}: found {error}; 'whered zone key create {zone} --keys {path}' makes one"
             ))
         })?;
+        context.set_denial(sign.denial);
         for (owner, types) in self.pool_owners.get(origin).into_iter().flatten() {
             context.add_pool_owner(owner, types.iter().copied());
         }

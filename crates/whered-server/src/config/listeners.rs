@@ -49,6 +49,7 @@ const DNS: Keys = Keys {
         "cookie_secret_file",
         "rate_limit",
         "rate_limit_slip",
+        "signature_limit",
         "server_id",
         "version",
         "proxy_from",
@@ -194,6 +195,9 @@ fn read_dns_limits(section: &Section<'_>, config: &mut DnsOptions) -> Result<(),
     }
     if let Some(slip) = section.integer("rate_limit_slip", SLIP)? {
         config.rate_limit_slip = slip.value as u16;
+    }
+    if let Some(limit) = section.integer("signature_limit", RATE_LIMIT)? {
+        config.signature_limit = limit.value as u16;
     }
     Ok(())
 }

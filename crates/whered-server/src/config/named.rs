@@ -4,10 +4,11 @@
 //! Invariants: names are unique by kind, domain names without regard to case.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use whered_dns::Dnssec;
+use whered_dns::{DenialMethod, Dnssec};
 use whered_engine::mmdb::FieldPath;
 use whered_engine::{AccessMode, DatabaseSource, RulesetSource, SignSource, ZoneSource};
 
@@ -32,6 +33,7 @@ pub(super) const ZONE: Keys = Keys {
         "unsigned",
         "sign",
         "keys",
+        "denial",
         "allow_transfer",
         "notify",
         "transfer",
@@ -226,14 +228,18 @@ fn read_unsigned(section: &Section<'_>) -> Result<Dnssec, ConfigError> {
 fn read_sign(section: &Section<'_>, is_reversed: bool) -> Result<Option<SignSource>, ConfigError> {
     let sign = section.flag("sign")?;
     let keys = section.filled_text("keys")?;
+    let denial = read_denial(section)?;
     if sign != Some(true) {
-        return match keys {
-            Some(keys) => {
-                let found = "is there without sign = true";
-                Err(section.refuse(&keys.span, "keys", found, "a directory of keys that sign"))
-            }
-            None => Ok(None),
-        };
+        let found = "is there without sign = true";
+        if let Some(keys) = keys {
+            let allowed = "a directory of keys that sign";
+            return Err(section.refuse(&keys.span, "keys", found, allowed));
+        }
+        if let Some((denial, _)) = denial {
+            let allowed = "how a zone that is signed here denies names";
+            return Err(section.refuse(&denial, "denial", found, allowed));
+        }
+        return Ok(None);
     }
     if is_reversed {
         let found = "is true beside 'blocklist' or 'database_txt'";
@@ -247,7 +253,29 @@ fn read_sign(section: &Section<'_>, is_reversed: bool) -> Result<Option<SignSour
     let keys = keys.map(|keys| resolve_path(section.document.path, keys.value));
     let is_given = section.has("allow_transfer") || section.has("notify");
     let serial = is_given.then(PathBuf::new);
-    Ok(Some(SignSource { keys: keys.unwrap_or_default(), serial }))
+    if let Some((span, DenialMethod::Compact)) = &denial
+        && is_given
+    {
+        let found = "is 'compact' beside 'allow_transfer' or 'notify'";
+        let allowed = "'nsec', whose records other servers can have";
+        return Err(section.refuse(span, "denial", found, allowed));
+    }
+    let denial = denial.map(|(_, denial)| denial).unwrap_or_default();
+    Ok(Some(SignSource { keys: keys.unwrap_or_default(), serial, denial }))
+}
+
+/// How absence is proven, and where that stands.
+fn read_denial(section: &Section<'_>) -> Result<Option<(Range<usize>, DenialMethod)>, ConfigError> {
+    let Some(word) = section.text("denial")? else { return Ok(None) };
+    let denial = match word.value {
+        "nsec" => DenialMethod::Nsec,
+        "compact" => DenialMethod::Compact,
+        other => {
+            let found = format!("is '{other}'");
+            return Err(section.refuse(&word.span, "denial", &found, "'nsec' or 'compact'"));
+        }
+    };
+    Ok(Some((word.span, denial)))
 }
 
 fn name_and_path(

@@ -27,6 +27,7 @@ use super::counters::{Counters, Tallies};
 use super::mmsg::{BATCH_SIZE_MAX, Batch, Datagram};
 use super::proxy;
 use super::query_log::{Entry, QueryLog};
+use super::signatures::SignatureBudget;
 use super::tcp::{IDLE, Messages};
 use super::transfers::{DeferredMessage, Reply, Transfers};
 
@@ -43,6 +44,7 @@ pub(super) struct AnswererContext {
     pub(super) version: Vec<u8>,
     pub(super) cookies: Option<CookieSecrets>,
     pub(super) rate_limit: Option<RateLimit>,
+    pub(super) signatures: Arc<SignatureBudget>,
     pub(super) proxies: Vec<Prefix>,
     pub(super) log: Option<QueryLog>,
     pub(super) started: Instant,
@@ -103,6 +105,7 @@ impl Answerer {
             synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
             chooser: Some(&*generation),
             challenges: challenges.as_deref(),
+            signatures: Some(&*shared.signatures),
             defers: true,
             ..Context::new(Transport::Udp, nothing.source)
         };
@@ -170,6 +173,7 @@ impl Answerer {
             synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
             challenges: challenges.as_deref(),
             keepalive: Some(IDLE_TENTHS),
+            signatures: Some(&*shared.signatures),
             defers: true,
             ..Context::new(Transport::Tcp, source.ip())
         };

@@ -24,6 +24,7 @@ use whered_dns::{Choice, Outcome};
 use whered_engine::Generation;
 use whered_engine::store::Histogram;
 
+use super::signatures::SignatureBudget;
 use super::udp;
 
 /// Response codes 0 to 23 (RFC 6895 section 2.3 with BADVERS to BADCOOKIE); others count as
@@ -186,7 +187,7 @@ impl Codes {
 }
 
 /// The counts of the whole listener.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DnsCounters {
     udp: Vec<Arc<Counters>>,
     tcp: Arc<Counters>,
@@ -194,6 +195,8 @@ pub(crate) struct DnsCounters {
     sockets: Vec<UdpSocket>,
     /// Queries that the log had no room for.
     pub(super) unlogged: Arc<AtomicU64>,
+    /// Signatures that were made for questions, and those that were not.
+    pub(super) signatures: Arc<SignatureBudget>,
 }
 
 /// Sums over threads.
@@ -216,11 +219,15 @@ impl DnsCounters {
     ///
     /// # Errors
     /// The system has no descriptor left.
-    pub(crate) fn new(threads: &[Vec<UdpSocket>]) -> io::Result<DnsCounters> {
+    pub(crate) fn new(
+        threads: &[Vec<UdpSocket>],
+        budget: SignatureBudget,
+    ) -> io::Result<DnsCounters> {
         let udp = threads.iter().map(|_| Arc::default()).collect();
         let sockets = threads.iter().flatten().map(UdpSocket::try_clone);
         let sockets = sockets.collect::<Result<_, _>>()?;
-        Ok(DnsCounters { udp, sockets, ..DnsCounters::default() })
+        let (tcp, unlogged, signatures) = (Arc::default(), Arc::default(), Arc::new(budget));
+        Ok(DnsCounters { udp, tcp, sockets, unlogged, signatures })
     }
 
     /// How many datagrams the kernel has dropped for want of room.
@@ -231,6 +238,11 @@ impl DnsCounters {
     /// How many queries the log had no room for.
     pub(crate) fn unlogged(&self) -> u64 {
         self.unlogged.load(Ordering::Relaxed)
+    }
+
+    /// Signatures that were made for questions, and those that were not.
+    pub(crate) fn signatures(&self) -> &SignatureBudget {
+        &self.signatures
     }
 
     /// Those of one UDP thread.
@@ -302,7 +314,8 @@ mod tests {
 
     #[test]
     fn threads_are_added_up_and_unknown_codes_share_the_last_place() {
-        let counters = DnsCounters::new(&[Vec::new(), Vec::new()]).unwrap();
+        let counters =
+            DnsCounters::new(&[Vec::new(), Vec::new()], SignatureBudget::new(0)).unwrap();
         let mut first = Tallies::new(counters.udp_thread(0));
         let mut second = Tallies::new(counters.udp_thread(1));
         first.parts().1.count(&answered(0));

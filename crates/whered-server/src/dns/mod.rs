@@ -23,6 +23,7 @@ mod options;
 mod proxy;
 mod query_log;
 mod round_robin;
+mod signatures;
 mod tcp;
 mod transfers;
 
@@ -49,6 +50,7 @@ use self::mmsg::{Batch, Datagram};
 pub use self::options::DnsOptions;
 use self::query_log::QueryLog;
 pub use self::query_log::QueryLogOptions;
+use self::signatures::SignatureBudget;
 pub(crate) use self::tcp::AdoptedConnection;
 pub use self::transfers::{
     CatalogContent, CatalogOptions, FollowedCatalog, MemberSettings, NamePattern, PoolsInTransfer,
@@ -95,7 +97,8 @@ impl DnsListener {
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
         let sockets = bound.of(Kind::DnsUdp, &config.listen)?;
         let sockets: Vec<Vec<UdpSocket>> = sockets::by_thread(sockets, threads);
-        let counters = Arc::new(DnsCounters::new(&sockets)?);
+        let budget = SignatureBudget::new(config.signature_limit);
+        let counters = Arc::new(DnsCounters::new(&sockets, budget)?);
         let cookie_secret = cookie_secret(config)?;
         let (shared, log_thread) = shared(engine, transfers, config, cookie_secret, &counters)?;
         let tcp_answerer = Answerer::new(Arc::clone(&shared), counters.tcp_thread());
@@ -201,6 +204,7 @@ fn shared(
         version: config.version.clone().into_bytes(),
         cookies: cookie_secret.map(CookieSecrets::new),
         rate_limit: config.rate_limit(),
+        signatures: Arc::clone(&counters.signatures),
         proxies: config.proxy_from.clone(),
         log,
         started: Instant::now(),

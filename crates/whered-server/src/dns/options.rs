@@ -15,6 +15,8 @@ use crate::runtime::core_count;
 const PORT: u16 = 5300;
 /// What every path carries unfragmented (DNS flag day 2020).
 const UDP_SIZE: u16 = 1232;
+/// Of one network; some hundredths of a processor's time.
+const SIGNATURE_LIMIT: u16 = 1000;
 
 /// How DNS clients are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct DnsOptions {
     pub rate_limit: Option<u16>,
     /// Every how manieth answer above that is sent truncated.
     pub rate_limit_slip: u16,
+    /// Signatures a second that are made for questions of one network; 0: without limit.
+    pub signature_limit: u16,
     /// What `id.server` and NSID are answered with; empty: nothing.
     pub server_id: String,
     /// What `version.bind` is answered with; empty: nothing.
@@ -85,6 +89,7 @@ impl Default for DnsOptions {
             cookie_secret: None,
             rate_limit: None,
             rate_limit_slip: RateLimit::default().slip,
+            signature_limit: SIGNATURE_LIMIT,
             server_id: String::new(),
             version: String::new(),
             proxy_from: Vec::new(),

@@ -139,6 +139,10 @@ impl Metrics {
         register_count(registry, "dns_unlogged", help, dns.unlogged());
         let help = "DNS messages that the system dropped, as the receive buffers were full";
         register_count(registry, "dns_dropped", help, dns.dropped());
+        let help = "Signatures made for DNS queries";
+        register_count(registry, "dns_signatures", help, dns.signatures().made());
+        let help = "Signatures not made for DNS queries, as the client's network had its share";
+        register_count(registry, "dns_signatures_refused", help, dns.signatures().refused());
     }
 
     fn add_resp(&self, registry: &mut Registry) {

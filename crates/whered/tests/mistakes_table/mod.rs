@@ -445,6 +445,35 @@ keys = "keys" #!
         says: "is there without sign = true; allowed: a directory of keys that sign",
     },
     Mistake {
+        name: "a denial that is none",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+sign = true
+denial = "nsec3" #!
+"#,
+        says: "is 'nsec3'; allowed: 'nsec' or 'compact'",
+    },
+    Mistake {
+        name: "denial of an unsigned zone",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+denial = "compact" #!
+"#,
+        says: "is there without sign = true; allowed: how a zone that is signed here denies names",
+    },
+    Mistake {
+        name: "a limit of signatures that no number has",
+        setting: Setting::None,
+        config: r#"[dns]
+signature_limit = 70000 #!
+"#,
+        says: "0 to 65535",
+    },
+    Mistake {
         name: "signed and stripped",
         setting: Setting::None,
         config: r#"[[zone]]

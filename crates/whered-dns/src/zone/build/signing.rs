@@ -115,7 +115,9 @@ pub(super) fn signed_zone(
         let signatures = hashed.signatures.get();
         expiries.extend(signatures.records().filter_map(|(_, data)| expiry_seconds(data)));
     }
-    let denial = if has(RecordType::NSEC) {
+    let denial = if parsed.has_compact_denial {
+        Denial::Compact
+    } else if has(RecordType::NSEC) {
         let mut names = Vec::new();
         for (number, owner) in parsed.owners.iter().enumerate() {
             let records = builder.records(number as u32);
