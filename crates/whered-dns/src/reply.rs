@@ -233,11 +233,10 @@ impl<'r, 'q> Reply<'r, 'q> {
             return None;
         }
         self.append(labels);
-        self.append(&pointer(target));
-        self.append(&record_type.0.to_be_bytes());
-        self.append(&[0, 1]);
-        self.append(&ttl_seconds.to_be_bytes());
-        self.append(&(data.len() as u16).to_be_bytes());
+        let ([p0, p1], [y0, y1]) = (pointer(target), record_type.0.to_be_bytes());
+        let ([t0, t1, t2, t3], [l0, l1]) =
+            (ttl_seconds.to_be_bytes(), (data.len() as u16).to_be_bytes());
+        self.append(&[p0, p1, y0, y1, 0, 1, t0, t1, t2, t3, l0, l1]);
         self.append(data);
         if let Some(count) = self.counts.get_mut(section as usize) {
             *count += 1;

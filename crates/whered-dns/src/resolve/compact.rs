@@ -25,7 +25,7 @@ use crate::name::NAME_SIZE_MAX;
 use crate::reply::{Owner, Section};
 use crate::signing::Demand;
 use crate::zone::sign::nsec_data;
-use crate::zone::{Node, OwnedRrset, Rrset};
+use crate::zone::{Node, OwnedRrset, Rrset, SignedZone};
 use crate::zones::{SignedOwner, ZoneLocation};
 
 const LABEL_SIZE_MAX: usize = 63;
@@ -34,7 +34,7 @@ impl<'a> Resolver<'a, '_> {
     /// Whether the zone proves absence by NSEC made for their questions.
     #[inline]
     pub(super) fn is_compact(&self, zone: u32) -> bool {
-        self.zones.zone_at(zone).signed().is_some_and(|signed| signed.is_compact())
+        self.zones.zone_at(zone).signed().is_some_and(SignedZone::is_compact)
     }
 
     /// Whether a name that was found at a wildcard is to be signed as if the zone had it.

@@ -44,7 +44,7 @@ use crate::lower::LowerName;
 use crate::reply::{Names, QUESTION_OFFSET, Reply, Section};
 use crate::request::{Question, Request};
 use crate::zone::layout::{HAS_DATA, HAS_DNAME, NewRrset};
-use crate::zone::{CompressionContext, Node, OwnedRrset, Rrset, compile};
+use crate::zone::{CompressionContext, Node, OwnedRrset, Rrset, SignedZone, compile};
 use crate::zones::{Place, ZoneLocation, Zones};
 
 /// How many aliases are followed in one answer.
@@ -163,7 +163,7 @@ impl<'a, 'q> Resolver<'a, 'q> {
         self.zone = Some(located.zone as usize);
         if let Some(edns) = &self.request.edns
             && edns.compact_ok
-            && self.proofs_of(located.zone).is_some_and(|signed| signed.is_compact())
+            && self.proofs_of(located.zone).is_some_and(SignedZone::is_compact)
         {
             self.reply.acknowledge_compact_ok();
         }
@@ -257,13 +257,13 @@ impl<'a, 'q> Resolver<'a, 'q> {
                 self.note_expansion(located, name, spot);
                 self.node(located, name, &place, spot, question_type)
             }
-            None if self.proofs_of(located.zone).is_some_and(|signed| signed.is_compact()) => {
+            None if self.proofs_of(located.zone).is_some_and(SignedZone::is_compact) => {
                 Step::Done(self.deny_name(located.zone, name, spot, question_type))
             }
             None => {
-                self.deny(located.zone, spot);
-                if self.proofs_of(located.zone).is_some() {
-                    self.prove_no_name(located, name, spot);
+                match self.proofs_of(located.zone) {
+                    Some(signed) => self.deny_name_with_proof(signed, located, name, spot),
+                    None => self.deny(located.zone, spot),
                 }
                 Step::Done(Rcode::NXDOMAIN)
             }
@@ -381,11 +381,11 @@ impl<'a, 'q> Resolver<'a, 'q> {
     fn put_negative_soa(&mut self, zone: u32, spot: Spot) -> Option<usize> {
         let owner_length = self.origin_length(zone);
         let names = Names { owner: spot.origin, origin: spot.origin, owner_length };
-        let start = self.reply.put(Section::Authority, &self.zones.negative_soa(zone), names);
-        if self.proofs_of(zone).is_some() {
-            self.sign_negative_soa(zone, spot.origin);
-        }
-        start
+        let rrset = match self.proofs_of(zone) {
+            Some(signed) => signed.prepared.soa.get(),
+            None => self.zones.negative_soa(zone),
+        };
+        self.reply.put(Section::Authority, &rrset, names)
     }
 
     /// A referral: the delegation's NS, and their addresses.

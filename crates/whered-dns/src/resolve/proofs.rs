@@ -10,16 +10,25 @@
 //! ```
 //!
 //! Invariants: a proof is written once; what does not fit sets TC, as a whole answer would.
-//! Concurrency: none inside. Cost: a search by halves for each name; for NSEC3 a hash of each.
+//! Concurrency: none inside. Cost: a search for each name; for NSEC3 a hash of each. The proof of
+//! a name below the apex is one copy and one search.
+
+use std::cell::Cell;
 
 use super::{Resolver, Spot};
 use crate::code::RecordType;
 use crate::lower::LowerName;
-use crate::reply::{Owner, Section};
+use crate::reply::{Names, Owner, Section};
+use crate::zone::canonical::append_label;
 use crate::zone::layout::RECORD_HEAD_SIZE;
-use crate::zone::signed::{Denial, HashedOwner, covered_type, hash_before, name_before};
+use crate::zone::signed::{Denial, HashedOwner, covered_type, hash_before};
 use crate::zone::{Node, NodeRef, Rrset, SignedZone};
 use crate::zones::ZoneLocation;
+
+thread_local! {
+    /// The buffer of the last key, whose memory is used again.
+    static KEY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// How many proofs of an answer are remembered; one of those behind them may come twice.
 const PROOFS_MAX: usize = 4;
@@ -67,7 +76,7 @@ impl<'a> Resolver<'a, '_> {
     }
 
     /// Puts the signatures of an rrset of a node behind it. `owner` is where the rrset's name
-    /// stands; `ttl_seconds` is the most that theirs may be.
+    /// stands.
     #[inline]
     pub(super) fn sign(
         &mut self,
@@ -78,7 +87,7 @@ impl<'a> Resolver<'a, '_> {
         owner: usize,
     ) {
         if self.proofs_of(zone).is_some() {
-            self.put_signatures(section, node, record_type, owner, u32::MAX);
+            self.put_signatures(section, node, record_type, owner);
         }
     }
 
@@ -97,7 +106,7 @@ impl<'a> Resolver<'a, '_> {
         let covering = signatures.filter(|(_, data)| covered_type(data) == record_type.0);
         let size: usize = covering.map(|(_, data)| RECORD_HEAD_SIZE + data.len()).sum();
         if self.reply.fits(size) {
-            self.put_signatures(Section::Additional, node, record_type, owner, u32::MAX);
+            self.put_signatures(Section::Additional, node, record_type, owner);
         }
     }
 
@@ -108,12 +117,10 @@ impl<'a> Resolver<'a, '_> {
         node: &Node<'_>,
         covered: RecordType,
         owner: usize,
-        ttl_seconds_max: u32,
     ) {
         let Some(signatures) = node.rrset(RecordType::RRSIG) else { return };
         for (ttl_seconds, data) in signatures.records() {
             if covered_type(data) == covered.0 {
-                let ttl_seconds = ttl_seconds.min(ttl_seconds_max);
                 let owner = Owner::At(owner);
                 self.reply.put_data(section, RecordType::RRSIG, ttl_seconds, owner, data);
             }
@@ -185,7 +192,7 @@ impl<'a> Resolver<'a, '_> {
                 Some(node) => self.put_nsec(&prover, node),
                 None if located.is_exact => self.put_name(&prover, name),
                 // A wildcard that has nothing but names below it.
-                None => self.put_name(&prover, &wildcard_of(name, located.labels)),
+                None => self.put_wildcard(&prover, name, located.labels),
             },
             Denial::Compact => self.deny_type(located, name, node, spot),
             Denial::Hashes { .. } if located.is_exact => {
@@ -217,8 +224,7 @@ impl<'a> Resolver<'a, '_> {
         match &signed.denial {
             Denial::Names(_) => {
                 self.put_name(&prover, name);
-                let wildcard = wildcard_of(name, located.labels);
-                self.put_name(&prover, &wildcard);
+                self.put_wildcard(&prover, name, located.labels);
             }
             Denial::Hashes { .. } => {
                 let encloser_labels = self.put_encloser(&prover, name, located.labels);
@@ -245,7 +251,7 @@ impl<'a> Resolver<'a, '_> {
                 let owner = Owner::At(owner);
                 self.reply.put_data(Section::Authority, RecordType::DS, ttl_seconds, owner, data);
             }
-            self.put_signatures(Section::Authority, cut, RecordType::DS, owner, u32::MAX);
+            self.put_signatures(Section::Authority, cut, RecordType::DS, owner);
             return;
         }
         match &prover.signed.denial {
@@ -268,37 +274,61 @@ impl<'a> Resolver<'a, '_> {
         }
     }
 
-    /// Puts the signatures of the SOA of negative answers, with its TTL.
-    #[cold]
-    pub(super) fn sign_negative_soa(&mut self, zone: u32, owner: usize) {
-        if self.proofs_of(zone).is_some() {
-            let zones = self.zones;
-            let apex = zones.zone_at(zone).apex();
-            let ttl_seconds = zones.negative_soa(zone).ttl_seconds();
-            self.put_signatures(Section::Authority, &apex, RecordType::SOA, owner, ttl_seconds);
+    /// Puts the NSEC at or before a name.
+    fn put_name(&mut self, prover: &Prover<'a>, name: &LowerName) {
+        let apex = self.zones.zone_at(prover.zone).origin().label_count();
+        let mut key = KEY.take();
+        append_key(name, apex, name.label_count(), &mut key);
+        self.put_key(prover, &key);
+        KEY.set(key);
+    }
+
+    /// Puts the NSEC at or before the wildcard below the last `labels` labels of a name.
+    fn put_wildcard(&mut self, prover: &Prover<'a>, name: &LowerName, labels: usize) {
+        let apex = self.zones.zone_at(prover.zone).origin().label_count();
+        let mut key = KEY.take();
+        append_key(name, apex, labels, &mut key);
+        append_label(b"*", &mut key);
+        self.put_key(prover, &key);
+        KEY.set(key);
+    }
+
+    fn put_key(&mut self, prover: &Prover<'a>, key: &[u8]) {
+        let Denial::Names(names) = &prover.signed.denial else { return };
+        if let Some(place) = names.at_or_before(key) {
+            self.put_nsec(prover, &self.zones.zone_at(prover.zone).node(place));
         }
     }
 
-    /// Puts the NSEC at or before a name.
-    fn put_name(&mut self, prover: &Prover<'a>, name: &LowerName) {
-        let Denial::Names(names) = &prover.signed.denial else { return };
-        let zone = self.zones.zone_at(prover.zone);
-        let wire = name.as_wire();
-        let relative = wire.len().checked_sub(zone.lower_origin().len());
-        let relative = relative.and_then(|length| wire.get(..length)).unwrap_or_default();
-        if let Some(place) = name_before(names, relative) {
-            self.put_nsec(prover, &zone.node(place));
-        }
+    /// Denies a name that does not exist, and a wildcard for it: the SOA and the proofs.
+    pub(super) fn deny_name_with_proof(
+        &mut self,
+        signed: &'a SignedZone,
+        located: &ZoneLocation<'a>,
+        name: &LowerName,
+        spot: Spot,
+    ) {
+        let apex = located.place.node.filter(|node| node.owner().is_empty());
+        let (Some(apex), Some(prepared)) = (apex, &signed.prepared.soa_and_wildcard) else {
+            self.deny(located.zone, spot);
+            return self.prove_no_name(located, name, spot);
+        };
+        let owner_length = self.origin_length(located.zone);
+        let names = Names { owner: spot.origin, origin: spot.origin, owner_length };
+        self.reply.put(Section::Authority, &prepared.get(), names);
+        self.proven.note((located.zone, apex.place.0));
+        let prover = Prover { zone: located.zone, signed, origin: spot.origin };
+        self.put_name(&prover, name);
     }
 
     fn put_nsec(&mut self, prover: &Prover<'a>, node: &Node<'a>) {
         let NodeRef(place) = node.place;
-        let Some(record) = node.rrset(RecordType::NSEC) else { return };
         if !self.proven.note((prover.zone, place)) {
             return;
         }
+        let Some(record) = node.rrset(RecordType::NSEC) else { return };
         let Some(owner) = self.put_proof(&record, node.owner(), prover.origin) else { return };
-        self.put_signatures(Section::Authority, node, RecordType::NSEC, owner, u32::MAX);
+        self.put_signatures(Section::Authority, node, RecordType::NSEC, owner);
     }
 
     /// Puts NSEC or NSEC3. Gives where its owner stands.
@@ -371,6 +401,19 @@ impl<'a> Prover<'a> {
         let Denial::Hashes { parameters, list, .. } = &self.signed.denial else { return None };
         let wire = name.suffix(name.label_count() - skipped);
         hash_before(list, parameters.hash(wire))
+    }
+}
+
+/// Writes the key of the last `labels` labels of a name, without those of the apex.
+fn append_key(name: &LowerName, apex_labels: usize, labels: usize, key: &mut Vec<u8>) {
+    key.clear();
+    let wire = name.as_wire();
+    for depth in apex_labels + 1..=labels {
+        let label = wire.get(name.start_of(depth)..).and_then(|rest| {
+            let (&length, rest) = rest.split_first()?;
+            rest.get(..usize::from(length))
+        });
+        append_label(label.unwrap_or_default(), key);
     }
 }
 

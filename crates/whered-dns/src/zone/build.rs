@@ -23,6 +23,7 @@ use super::layout::{
 };
 use super::master::TTL_SECONDS_MAX;
 use super::parsed_zone::{APEX, NONE, ParsedZone, Record};
+use super::signed::PreparedDenials;
 use super::{Parts, REMARK_COUNT_MAX, Zone};
 use crate::code::RecordType;
 use crate::name::Name;
@@ -65,7 +66,7 @@ pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneErr
     let parts = Parts { arena, index, apex: nodes[0], common_depth: most as u8, dead_bytes: 0 };
     let lower_origin = parsed.lower_origin().as_wire().into();
     let name_count = owners.len();
-    Ok(Zone {
+    let mut zone = Zone {
         origin: parsed.origin,
         lower_origin,
         serial,
@@ -78,7 +79,12 @@ pub(super) fn build(mut parsed: ParsedZone, end: &Place) -> Result<Zone, ZoneErr
         signed,
         warnings,
         is_unavailable: false,
-    })
+    };
+    let prepared = zone.signed().map(|signed| PreparedDenials::of(&zone, &signed.denial));
+    if let (Some(signed), Some(prepared)) = (&mut zone.signed, prepared) {
+        signed.prepared = prepared;
+    }
+    Ok(zone)
 }
 
 struct Builder {

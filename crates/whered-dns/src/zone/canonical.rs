@@ -79,15 +79,25 @@ pub(crate) fn order_key(name: &[u8]) -> Vec<u8> {
     }
     let mut key = Vec::with_capacity(name.len() + 1);
     for label in labels.iter().rev() {
-        for &byte in *label {
+        append_label(label, &mut key);
+    }
+    key
+}
+
+/// Appends a label to the key of the name above it.
+#[inline]
+pub(crate) fn append_label(label: &[u8], key: &mut Vec<u8>) {
+    if label.iter().all(|byte| *byte > 1) {
+        key.extend_from_slice(label);
+    } else {
+        for &byte in label {
             match byte {
                 0 | 1 => key.extend_from_slice(&[1, byte + 1]),
                 _ => key.push(byte),
             }
         }
-        key.push(0);
     }
-    key
+    key.push(0);
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ mod master;
 mod master_text;
 pub(crate) mod mnemonics;
 mod odd_parts;
+pub(crate) mod ordered_names;
 mod parsed_zone;
 mod plain;
 pub(crate) mod rdata;

@@ -4,7 +4,8 @@
 //! Not for: which proof an answer needs (`resolve/proofs.rs`), making signatures.
 //!
 //! ```text
-//! NSEC    owners in canonical order (RFC 4034, 6.1): the one at or before a name says what is next
+//! NSEC    owners in canonical order (`ordered_names.rs`): the one at or before a name says what is
+//!         next; what answers have in common is prepared
 //! NSEC3   hashes in order (RFC 5155), each with its NSEC3 and RRSIG; no owners of the zone
 //! compact nothing: each NSEC is made for its question (RFC 9824)
 //! ```
@@ -15,14 +16,15 @@
 //! Concurrency: immutable. Cost: a search by halves; a hash of a name takes the zone's iterations.
 #![deny(clippy::indexing_slicing)]
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::fmt;
 
 use ring::digest;
 
-use super::canonical::order_key;
-use super::{NodeRef, OwnedRrset};
+use super::layout::{NewRrset, RECORD_HEAD_SIZE, Rrset, TTL_AT};
+use super::ordered_names::OrderedNames;
+use super::{NodeRef, OwnedRrset, Zone};
+use crate::code::RecordType;
 use crate::name::wire_name_length;
 use crate::signing::ZoneSigner;
 
@@ -39,6 +41,66 @@ pub(crate) struct SignedZone {
     pub(crate) first_expiry_seconds: u32,
     /// The signer of a zone that is signed here.
     pub(crate) signer: Option<SignerOfZone>,
+    pub(crate) prepared: PreparedDenials,
+}
+
+/// What many negative answers have in common, as one piece that is copied: records of the apex.
+#[derive(Debug, Default)]
+pub(crate) struct PreparedDenials {
+    /// The SOA of negative answers, with its signatures.
+    pub(crate) soa: OwnedRrset,
+    /// The same, and behind it the NSEC of the apex with its signatures, where that denies a
+    /// wildcard below the apex, as in most zones.
+    pub(crate) soa_and_wildcard: Option<OwnedRrset>,
+}
+
+impl PreparedDenials {
+    pub(super) fn of(zone: &Zone, denial: &Denial) -> PreparedDenials {
+        let apex = zone.apex();
+        let soa = zone.negative_soa();
+        let ttl_seconds_max = soa.ttl_seconds();
+        let mut block = NewRrset {
+            record_type: soa.record_type,
+            count: soa.count,
+            points: soa.points().map(|point| point as u16).collect(),
+            wire: soa.wire.to_vec(),
+        };
+        let mut append = |rrset: Rrset<'_>, covered: Option<RecordType>, ttl_seconds_max: u32| {
+            for (ttl_seconds, data) in rrset.records() {
+                if covered.is_some_and(|covered| covered_type(data) != covered.0) {
+                    continue;
+                }
+                let start = block.wire.len();
+                block.wire.extend_from_slice(&record_head(rrset.record_type, data));
+                let ttl = ttl_seconds.min(ttl_seconds_max).to_be_bytes();
+                if let Some(place) = block.wire.get_mut(start + TTL_AT..start + TTL_AT + 4) {
+                    place.copy_from_slice(&ttl);
+                }
+                block.wire.extend_from_slice(data);
+                block.count += 1;
+            }
+            block.to_owned()
+        };
+        let signatures = apex.rrset(RecordType::RRSIG);
+        let Some(signatures) = signatures else { return PreparedDenials::default() };
+        let soa = append(signatures, Some(RecordType::SOA), ttl_seconds_max);
+        let soa_and_wildcard = match denial {
+            Denial::Names(names) if names.at_or_before(b"*\0") == Some(apex.place) => {
+                apex.rrset(RecordType::NSEC).map(|nsec| {
+                    append(nsec, None, u32::MAX);
+                    append(signatures, Some(RecordType::NSEC), u32::MAX)
+                })
+            }
+            _ => None,
+        };
+        PreparedDenials { soa, soa_and_wildcard }
+    }
+}
+
+/// A record before its data, without a TTL, whose owner stands where a question's name does.
+fn record_head(record_type: RecordType, data: &[u8]) -> [u8; RECORD_HEAD_SIZE] {
+    let [[t0, t1], [l0, l1]] = [record_type.0, data.len() as u16].map(u16::to_be_bytes);
+    [0xc0, 12, t0, t1, 0, 1, 0, 0, 0, 0, l0, l1]
 }
 
 impl SignedZone {
@@ -64,8 +126,8 @@ impl fmt::Debug for SignerOfZone {
 /// How the zone proves that something is not there.
 #[derive(Debug)]
 pub(crate) enum Denial {
-    /// Names with NSEC, in canonical order, with their owners' blocks.
-    Names(Vec<(Box<[u8]>, NodeRef)>),
+    /// Names with NSEC, with their owners' blocks.
+    Names(OrderedNames),
     /// The hashes of names with NSEC3, in order; and those of other chains, which answer nothing.
     Hashes { parameters: HashParameters, list: Vec<HashedOwner>, others: Vec<HashedOwner> },
     /// One NSEC for each question, signed when it comes (RFC 9824).
@@ -113,12 +175,6 @@ impl HashParameters {
 }
 
 impl Denial {
-    /// Names with NSEC, put into order.
-    pub(super) fn of_names(mut names: Vec<(Box<[u8]>, NodeRef)>) -> Denial {
-        names.sort_by_cached_key(|(name, _)| order_key(name));
-        Denial::Names(names)
-    }
-
     /// Hashes, put into order.
     pub(super) fn of_hashes(
         parameters: HashParameters,
@@ -128,15 +184,6 @@ impl Denial {
         list.sort_by_key(|hashed| hashed.hash);
         Denial::Hashes { parameters, list, others }
     }
-}
-
-/// Of names with NSEC in order, the one at or before a name, both without the origin; before the
-/// first one comes the last.
-pub(crate) fn name_before(names: &[(Box<[u8]>, NodeRef)], relative: &[u8]) -> Option<NodeRef> {
-    let behind =
-        names.partition_point(|(name, _)| canonical_order(name, relative) != Ordering::Greater);
-    let found = behind.checked_sub(1).and_then(|at| names.get(at)).or(names.last());
-    found.map(|(_, place)| *place)
 }
 
 /// The NSEC3 of a hash, or the one that covers it: whether it is that of the hash, its place in the
@@ -149,50 +196,6 @@ pub(crate) fn hash_before(
     let place = behind.checked_sub(1).or_else(|| list.len().checked_sub(1))?;
     let found = list.get(place)?;
     Some((found.hash == hash, place, found))
-}
-
-/// The order of names in wire form and lower case, label by label from the right.
-fn canonical_order(one: &[u8], other: &[u8]) -> Ordering {
-    let [mut ones, mut others] = [labels(one), labels(other)];
-    loop {
-        match (ones.pop(), others.pop()) {
-            (Some(a), Some(b)) => match a.cmp(b) {
-                Ordering::Equal => {}
-                order => return order,
-            },
-            (a, b) => return a.is_some().cmp(&b.is_some()),
-        }
-    }
-}
-
-/// The labels of a name, which may lack the root.
-fn labels(name: &[u8]) -> Labels<'_> {
-    let mut labels = Labels { name, starts: [0; 128], count: 0 };
-    let mut at = 0;
-    while let Some(&length) = name.get(at).filter(|length| **length > 0) {
-        if let Some(start) = labels.starts.get_mut(labels.count) {
-            *start = at as u8;
-        }
-        labels.count += 1;
-        at += 1 + usize::from(length);
-    }
-    labels
-}
-
-/// Labels that are taken from the right.
-struct Labels<'n> {
-    name: &'n [u8],
-    starts: [u8; 128],
-    count: usize,
-}
-
-impl<'n> Labels<'n> {
-    fn pop(&mut self) -> Option<&'n [u8]> {
-        self.count = self.count.checked_sub(1)?;
-        let start = usize::from(*self.starts.get(self.count)?);
-        let length = usize::from(*self.name.get(start)?);
-        self.name.get(start + 1..start + 1 + length)
-    }
 }
 
 /// The type that a signature covers.
@@ -211,38 +214,6 @@ pub(super) fn expiry_seconds(signature: &[u8]) -> Option<u32> {
 mod tests {
     use super::*;
     use crate::name::Name;
-
-    #[test]
-    fn names_stand_in_the_order_of_rfc_4034() {
-        let texts = [
-            "example",
-            "a.example",
-            "yljkjljk.a.example",
-            "Z.a.example",
-            "zABC.a.EXAMPLE",
-            "z.example",
-            "\\001.z.example",
-            "*.z.example",
-            "\\200.z.example",
-        ];
-        let names = texts.map(|text| {
-            let name: Name = text.parse().expect(text);
-            name.as_wire().to_ascii_lowercase()
-        });
-        for pair in names.windows(2) {
-            assert_eq!(canonical_order(&pair[0], &pair[1]), Ordering::Less, "{pair:?}");
-            assert_eq!(canonical_order(&pair[1], &pair[0]), Ordering::Greater, "{pair:?}");
-            assert_eq!(canonical_order(&pair[1], &pair[1]), Ordering::Equal);
-        }
-        assert_eq!(canonical_order(b"\x01a", b""), Ordering::Greater);
-        let list: Vec<(Box<[u8]>, NodeRef)> =
-            names.iter().zip(0..).map(|(name, at)| (name.as_slice().into(), NodeRef(at))).collect();
-        for (name, at) in names.iter().zip(0..) {
-            assert_eq!(name_before(&list, name), Some(NodeRef(at)));
-        }
-        assert_eq!(name_before(&list, b"\x02aa\x07example\x00"), Some(NodeRef(4)));
-        assert_eq!(name_before(&list, b"\x03org\x00"), Some(NodeRef(8)));
-    }
 
     #[test]
     fn a_name_is_hashed_as_in_rfc_5155() {

@@ -19,7 +19,9 @@ use crate::code::RecordType;
 use crate::lower::LowerName;
 use crate::name::Name;
 use crate::zone::layout::{HAS_ALIAS, NewRrset};
-use crate::zone::{CompressionContext, Node, NodeRef, Rrset, TTL_SECONDS_MAX, Zone, compile};
+use crate::zone::{
+    CompressionContext, Node, NodeRef, Rrset, SignedZone, TTL_SECONDS_MAX, Zone, compile,
+};
 
 /// Gathers zones and pools.
 #[derive(Debug, Default)]
@@ -165,7 +167,7 @@ impl Attachments {
                     return Err(refuse(PoolOwnerReason::SignedZone(zone.origin().clone())));
                 }
                 check_pool_owner(zone, owner).map_err(&refuse)?;
-                let is_compact = zone.signed().is_some_and(|signed| signed.is_compact());
+                let is_compact = zone.signed().is_some_and(SignedZone::is_compact);
                 let is_known =
                     |node: Node<'_>| is_compact || node.rrset(RecordType::NSEC).is_some();
                 if zone.signer().is_some() && !zone.find(owner).is_some_and(is_known) {

@@ -23,7 +23,7 @@ use crate::name::{Name, wire_name_length};
 use crate::signing::{Demand, ZoneSigner};
 use crate::zone::layout::NewRrset;
 use crate::zone::sign::nsec_data;
-use crate::zone::{CompressionContext, OwnedRrset, Rrset, Zone, compile};
+use crate::zone::{CompressionContext, OwnedRrset, Rrset, SignedZone, Zone, compile};
 
 /// How many combinations of answers at an owner have their signatures kept.
 const COMBINED_COUNT_MAX: usize = 4096;
@@ -61,7 +61,7 @@ impl SignedOwner {
         let answers = pool.answers.iter().map(|answer| answer.iter().map(sign).collect());
         let answers = answers.collect::<Option<_>>()?;
         let combined = RwLock::default();
-        let is_compact = zone.signed().is_some_and(|signed| signed.is_compact());
+        let is_compact = zone.signed().is_some_and(SignedZone::is_compact);
         if is_compact {
             let (owner, denials) = (owner.into(), Vec::new());
             return Some(SignedOwner { owner, answers, denials, combined });

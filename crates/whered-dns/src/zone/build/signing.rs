@@ -6,10 +6,11 @@ use std::collections::HashMap;
 
 use super::super::error::ZoneError;
 use super::super::layout::{NewRrset, NodeRef, OwnedRrset};
+use super::super::ordered_names::OrderedNames;
 use super::super::parsed_zone::{APEX, ParsedZone, Record};
 use super::super::signed::{
-    Denial, HASH_SIZE, HashParameters, HashedOwner, ITERATIONS_MAX, SignedZone, covered_type,
-    expiry_seconds,
+    Denial, HASH_SIZE, HashParameters, HashedOwner, ITERATIONS_MAX, PreparedDenials, SignedZone,
+    covered_type, expiry_seconds,
 };
 use super::super::{CompressionContext, compile};
 use super::Builder;
@@ -125,7 +126,11 @@ pub(super) fn signed_zone(
                 names.push((parsed.name_of(owner).into(), nodes[number]));
             }
         }
-        Denial::of_names(names)
+        let found = "names whose order has no room";
+        let names = OrderedNames::build(names).ok_or_else(|| {
+            ZoneError::new(&parsed.place_of(first), found, "names of at most 4 GiB")
+        })?;
+        Denial::Names(names)
     } else {
         let parameters = apex.iter().find(|record| record.record_type == RecordType::NSEC3PARAM);
         let parameters = parameters
@@ -150,5 +155,6 @@ pub(super) fn signed_zone(
     // Times wrap: the earliest is the one from which all others are less than half a circle away.
     let earliest = |a: u32, b: u32| if a.wrapping_sub(b) < 1 << 31 { b } else { a };
     let first_expiry_seconds = expiries.into_iter().reduce(earliest).unwrap_or_default();
-    Ok(Some(Box::new(SignedZone { denial, first_expiry_seconds, signer: None })))
+    let (signer, prepared) = (None, PreparedDenials::default());
+    Ok(Some(Box::new(SignedZone { denial, first_expiry_seconds, signer, prepared })))
 }
