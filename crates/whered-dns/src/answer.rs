@@ -159,7 +159,7 @@ pub struct Context<'a> {
     /// Tokens at names of ACME challenges.
     pub challenges: Option<&'a Challenges>,
     /// For how long an idle connection is kept, in tenths of a second (RFC 7828). Streams tell it
-    /// to who asks.
+    /// to who asks; 0, which asks to close the connection, to everybody with EDNS.
     pub keepalive: Option<u16>,
     /// Limits the signatures that are made for questions; without it, there is no limit.
     pub signatures: Option<&'a dyn SignatureLimit>,

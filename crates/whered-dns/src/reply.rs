@@ -100,8 +100,9 @@ impl<'r, 'q> Reply<'r, 'q> {
         if !fits || !edns.is_some_and(|edns| edns.wants_server_id) {
             options.server_id = &[];
         }
-        options.keepalive =
-            options.keepalive.filter(|_| edns.is_some_and(|edns| edns.wants_keepalive));
+        let is_told =
+            |timeout: &u16| *timeout == 0 || edns.is_some_and(|edns| edns.wants_keepalive);
+        options.keepalive = options.keepalive.filter(|timeout| edns.is_some() && is_told(timeout));
         let size_max = size_max.min(room.len());
         let mut reply = Reply {
             room,

@@ -169,6 +169,21 @@ fn ask_on_one_connection(
     })
 }
 
+/// The timeout of keepalive in the answer to a question with EDNS that does not ask for it.
+fn told_timeout(stream: &mut TcpStream) -> Option<u16> {
+    let query = Query::new(&"h1.example.com".parse().expect("a name"), RecordType::A);
+    let query = query.edns(1232).build();
+    let framed = [&(query.len() as u16).to_be_bytes()[..], &query].concat();
+    stream.write_all(&framed).expect("it is open");
+    let mut size = [0; 2];
+    stream.read_exact(&mut size).expect("an answer");
+    let mut bytes = vec![0; u16::from_be_bytes(size).into()];
+    stream.read_exact(&mut bytes).expect("the whole answer");
+    let edns = Message::read(&bytes).expect("a message").edns.expect("EDNS is answered with it");
+    let (_, data) = edns.options.into_iter().find(|(code, _)| *code == 11)?;
+    data.first_chunk().map(|timeout| u16::from_be_bytes(*timeout))
+}
+
 /// Writes one member after the other, on new connections when one ends; gives those acknowledged.
 fn write_members(server: SocketAddr, stop: &Arc<AtomicBool>) -> JoinHandle<Vec<usize>> {
     let stop = Arc::clone(stop);
@@ -256,7 +271,7 @@ fn twenty_restarts_under_load_lose_no_question_no_connection_and_no_write() {
 }
 
 #[test]
-fn five_restarts_under_load_lose_no_question_on_connections_that_stay_open() {
+fn twenty_restarts_under_load_lose_no_question_on_connections_that_stay_open() {
     let mut served = start("open-connections");
     let dns = served.dns;
     let stop = Arc::new(AtomicBool::new(false));
@@ -264,24 +279,24 @@ fn five_restarts_under_load_lose_no_question_on_connections_that_stay_open() {
         .map(|burst| ask_on_one_connection(dns, burst, &stop))
         .into();
     let (mut quiet, mut half) = (connect(dns), connect(dns));
-    let mut never_asked: Vec<_> = (0..20).map(|_| connect(dns)).collect();
-    for restart in 0..5 {
+    for restart in 0..20 {
+        // One that nothing was asked on before; an idle one is closed after ten seconds.
+        let mut never_asked = connect(dns);
         // One that asks now and then, and one whose message is cut by the restart.
         quiet.write_all(&framed(restart)).expect("it is open");
         read_answer(&mut quiet, restart).expect("an answer");
         let message = framed(restart);
-        half.write_all(&message[..restart * 5]).expect("it is open");
+        let cut = restart * 5 % message.len();
+        half.write_all(&message[..cut]).expect("it is open");
         let old = served.pid();
         served.signal("USR2");
         served.wait_until_ready();
-        half.write_all(&message[restart * 5..]).expect("it is open");
+        half.write_all(&message[cut..]).expect("it is open");
         read_answer(&mut half, restart).expect("an answer");
+        never_asked.write_all(&framed(restart)).expect("it is open");
+        read_answer(&mut never_asked, restart).expect("an answer");
         wait_for_end(old);
         assert_ne!(served.pid(), old);
-    }
-    for (number, stream) in never_asked.iter_mut().enumerate() {
-        stream.write_all(&framed(number)).expect("it is open");
-        read_answer(stream, number).expect("an answer");
     }
     stop.store(true, Ordering::Relaxed);
     let asked: usize =
@@ -299,6 +314,7 @@ fn a_successor_that_takes_no_connections_leaves_them_to_the_old_process_until_th
     let mut stream = connect(served.dns);
     stream.write_all(&framed(0)).expect("it is open");
     read_answer(&mut stream, 0).expect("an answer");
+    assert_eq!(told_timeout(&mut stream), None, "nobody asked for it");
     let socket = Socket::new(Domain::UNIX, Type::SEQPACKET, None).expect("a socket");
     let path = SockAddr::unix(served.folder.join("data/handover")).expect("a short path");
     socket.connect(&path).expect("somebody waits for a successor");
@@ -317,13 +333,15 @@ fn a_successor_that_takes_no_connections_leaves_them_to_the_old_process_until_th
     socket.send(b"serving").expect("it is open");
     drop(socket);
     let begun = Instant::now();
-    let mut number = 1;
+    let (mut number, mut is_told) = (1, false);
     while begun.elapsed() < Duration::from_secs(3) {
         stream.write_all(&framed(number)).expect("it is open");
         read_answer(&mut stream, number).expect("the old process answers");
         number += 1;
+        is_told |= told_timeout(&mut stream) == Some(0);
         std::thread::sleep(Duration::from_millis(100));
     }
+    assert!(is_told, "the client is told to close");
     assert!(is_running(pid));
     assert_eq!(stream.read(&mut word).expect("it is closed in order"), 0);
     wait_for_end(pid);

@@ -59,7 +59,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-unpack", &["whered-ip"]),
     ("whered-mmdb", &["whered-random", "whered-ip"]),
     ("whered-rules", &["whered-simd", "whered-random", "whered-ip"]),
-    ("whered-dns", &["whered-simd", "whered-ip"]),
+    ("whered-dns", &["whered-simd", "whered-random", "whered-ip"]),
     ("whered-feeds", &["whered-geo"]),
     ("whered-capture", &["whered-ip"]),
     ("whered-engine", LEVEL_0_TO_1),

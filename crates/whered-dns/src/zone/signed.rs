@@ -23,7 +23,7 @@ use ring::digest;
 
 use super::layout::{NewRrset, RECORD_HEAD_SIZE, Rrset, TTL_AT};
 use super::ordered_names::OrderedNames;
-use super::{NodeRef, OwnedRrset, Zone};
+use super::{OwnedRrset, Zone};
 use crate::code::RecordType;
 use crate::name::wire_name_length;
 use crate::signing::ZoneSigner;

@@ -152,11 +152,12 @@ impl Answerer {
         }
     }
 
-    /// Answers one message of a stream.
+    /// Answers one message of a stream, which is to end soon or not.
     pub(super) fn answer_message(
         &mut self,
         query: &[u8],
         source: SocketAddr,
+        is_ending: bool,
         reply: &mut Vec<u8>,
     ) -> Option<Messages> {
         let Answerer { shared, tallies, .. } = self;
@@ -172,7 +173,7 @@ impl Answerer {
             now_seconds: unix_seconds(shared, challenges.is_some()),
             synthesise: live.as_ref().map(|live| live as &dyn Synthesise),
             challenges: challenges.as_deref(),
-            keepalive: Some(IDLE_TENTHS),
+            keepalive: Some(if is_ending { 0 } else { IDLE_TENTHS }),
             signatures: Some(&*shared.signatures),
             defers: true,
             ..Context::new(Transport::Tcp, source.ip())

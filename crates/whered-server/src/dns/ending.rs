@@ -9,6 +9,7 @@
 //!                           └ it takes none ──> Closing   served until it is quiet, 5 s at the most
 //! ```
 //!
+//! Answers on a connection that is closing carry the keepalive timeout 0 (RFC 7828, 3.3.2).
 //! Invariant: a connection that is passed has no byte of a message in this process, and no answer.
 //! At the same time: one `ConnectionEnd` for each connection.
 
@@ -87,6 +88,11 @@ impl ConnectionEnd {
     /// Whether it has been begun.
     pub(crate) fn has_begun(&self) -> bool {
         *self.stop.borrow() || self.stop.has_changed().is_err()
+    }
+
+    /// Whether the connection is closed by and by, so that its client does well to close it.
+    pub(crate) fn is_closing(&mut self) -> bool {
+        matches!(self.phase(), Phase::Closing { .. })
     }
 
     pub(crate) fn phase(&mut self) -> Phase {

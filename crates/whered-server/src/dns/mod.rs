@@ -281,10 +281,10 @@ impl Tcp {
     ) {
         // All connections are tasks of one thread, so that nobody waits for this lock.
         let answerer = Arc::new(Mutex::new(self.answerer));
-        let answer = move |query: &[u8], source, reply: &mut Vec<u8>| {
+        let answer = move |query: &[u8], source, is_ending, reply: &mut Vec<u8>| {
             let mut answerer = sync::lock(&answerer);
             let began = Instant::now();
-            let messages = answerer.answer_message(query, source, reply);
+            let messages = answerer.answer_message(query, source, is_ending, reply);
             answerer.counters().note_duration(began.elapsed(), 1);
             messages
         };

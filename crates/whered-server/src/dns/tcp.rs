@@ -49,13 +49,14 @@ const CLOSING_TIME: Duration = Duration::from_millis(100);
 /// The messages of a transfer, which follow in place of one answer.
 pub(crate) type Messages = mpsc::Receiver<Vec<u8>>;
 
-/// Answers one message into an empty buffer; what stays empty is not sent.
+/// Answers one message into an empty buffer; what stays empty is not sent. The flag says that the
+/// connection is about to be closed, which the answer tells.
 pub(crate) trait Answer:
-    Fn(&[u8], SocketAddr, &mut Vec<u8>) -> Option<Messages> + Clone + Send + 'static
+    Fn(&[u8], SocketAddr, bool, &mut Vec<u8>) -> Option<Messages> + Clone + Send + 'static
 {
 }
-impl<F: Fn(&[u8], SocketAddr, &mut Vec<u8>) -> Option<Messages> + Clone + Send + 'static> Answer
-    for F
+impl<F: Fn(&[u8], SocketAddr, bool, &mut Vec<u8>) -> Option<Messages> + Clone + Send + 'static>
+    Answer for F
 {
 }
 
@@ -207,7 +208,8 @@ impl<A: Answer> Connection<A> {
             let mut consumed = 0;
             while let Some(message) = first_message(&self.input[consumed..]) {
                 reply.clear();
-                let messages = (self.answer)(message, self.peer, &mut reply);
+                let is_ending = self.ending.is_closing();
+                let messages = (self.answer)(message, self.peer, is_ending, &mut reply);
                 consumed += LENGTH_BYTES + message.len();
                 push_message(&mut output, &reply);
                 if let Some(mut messages) = messages {
@@ -373,17 +375,22 @@ mod tests {
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).unwrap();
-                let answer = move |message: &[u8], peer: SocketAddr, reply: &mut Vec<u8>| {
-                    if message == b"who" {
-                        reply.extend(peer.ip().to_string().into_bytes());
-                        return None;
-                    }
-                    if message != b"silent" {
-                        reply.extend(name);
-                        reply.extend(message.to_ascii_uppercase());
-                    }
-                    None
-                };
+                let answer =
+                    move |message: &[u8], peer: SocketAddr, is_ending, reply: &mut Vec<u8>| {
+                        if message == b"ending" {
+                            reply.extend(if is_ending { b"yes" } else { &b"no"[..] });
+                            return None;
+                        }
+                        if message == b"who" {
+                            reply.extend(peer.ip().to_string().into_bytes());
+                            return None;
+                        }
+                        if message != b"silent" {
+                            reply.extend(name);
+                            reply.extend(message.to_ascii_uppercase());
+                        }
+                        None
+                    };
                 let limit = Arc::new(Semaphore::new(connections));
                 // Connections from this address speak for others.
                 let is_proxy = |peer: IpAddr| peer.to_string() == "127.0.0.2";
@@ -466,6 +473,7 @@ mod tests {
         })));
         old.stop.send(true).unwrap();
         ask(&mut idle, &framed(&[b"b"]), b"new B");
+        ask(&mut idle, &framed(&[b"ending"]), b"no");
         ask(&mut cut, &half[4..], b"old HALF");
         ask(&mut cut, &framed(&[b"c"]), b"new C");
         ask(&mut balancer, &framed(&[b"who"]), b"192.0.2.7");
@@ -481,12 +489,14 @@ mod tests {
         let old = start_named(9, b"");
         let mut client = std::net::TcpStream::connect(old.address).unwrap();
         ask(&mut client, &framed(&[b"a"]), b"A");
+        ask(&mut client, &framed(&[b"ending"]), b"no");
         let refused = |_: std::os::fd::BorrowedFd<'_>, _| Err(io::ErrorKind::BrokenPipe.into());
         old.succession.begin(Some(Box::new(refused)));
         old.stop.send(true).unwrap();
         for _ in 0..100 {
             ask(&mut client, &framed(&[b"b"]), b"B");
         }
+        ask(&mut client, &framed(&[b"ending"]), b"yes");
         assert_eq!(client.read(&mut [0]).unwrap(), 0);
         old.thread.join().unwrap();
     }
