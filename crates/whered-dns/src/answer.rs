@@ -65,6 +65,8 @@ pub enum ChoiceVerdict {
     Refuse,
     /// No reply is sent.
     Drop,
+    /// It cannot be answered now: SERVFAIL.
+    Fail,
 }
 
 impl Choice {

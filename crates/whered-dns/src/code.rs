@@ -159,6 +159,8 @@ pub(crate) enum ExtendedError {
     NotAuthoritative = 20,
     /// This server does not do such things.
     NotSupported = 21,
+    /// No server tells what the answer depends on.
+    NoReachableAuthority = 22,
     /// The data that answer cannot be read.
     InvalidData = 24,
     /// No question may be for this type.

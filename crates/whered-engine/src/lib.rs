@@ -96,6 +96,7 @@ pub use steering::pool::{
     SiteDetails, SitesFrom, WhenAllDown,
 };
 pub use steering::site_health::{HealthOverride, ProbeResult, Probed, SiteHealth};
+pub use zones::aliases::{AliasAddresses, AliasSource};
 pub use zones::keys::{KeyDirectory, ZoneKeys};
 pub use zones::reversed::{
     BlocklistSource, DatabaseTxtSource, LiveZones, REVERSED_TEXT_SIZE_MAX, ReversedSource, TxtField,

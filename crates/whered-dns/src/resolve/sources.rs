@@ -138,6 +138,10 @@ impl<'a> Resolver<'a, '_> {
                 self.reply.explain(ExtendedError::Prohibited);
                 return Step::Done(Rcode::REFUSED);
             }
+            ChoiceVerdict::Fail => {
+                self.reply.explain(ExtendedError::NoReachableAuthority);
+                return Step::Done(Rcode::SERVFAIL);
+            }
             ChoiceVerdict::Drop => {
                 self.is_dropped = true;
                 return Step::Done(Rcode::REFUSED);

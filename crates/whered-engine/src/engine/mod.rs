@@ -13,6 +13,7 @@
 //! At the same time: everything here may be called from any thread. Reloads and changes of sites
 //! exclude each other (`control`); readers never wait for either.
 
+mod aliases;
 mod batches;
 mod challenges;
 mod disk;

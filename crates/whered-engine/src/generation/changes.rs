@@ -13,6 +13,7 @@ use whered_dns::{Challenges, Name};
 use crate::journal::operation::Operation;
 use crate::rulesets::command_rules::CommandRules;
 use crate::steering::site_changes::SiteChanges;
+use crate::zones::aliases::{AliasAddresses, AliasSource, ServedAlias};
 
 /// What updates have made of zones, by their origins.
 pub(crate) type Overlays = BTreeMap<Name, Arc<ZoneOverlay>>;
@@ -24,6 +25,9 @@ pub(crate) struct Changes {
     pub(crate) rules: CommandRules,
     pub(crate) challenges: Challenges,
     pub(crate) overlays: Overlays,
+    /// The addresses that were found last of the targets of aliases, by owner and target. No journal
+    /// has them.
+    pub(crate) aliases: BTreeMap<(Name, Name), Arc<AliasAddresses>>,
 }
 
 impl Changes {
@@ -36,6 +40,12 @@ impl Changes {
             || self.rules.record(operation)?
             || self.record_challenge(operation)?
             || self.record_zone(operation)?)
+    }
+
+    /// An alias with its addresses, as far as they are known.
+    pub(crate) fn alias(&self, source: &AliasSource) -> ServedAlias {
+        let key = (source.owner.clone(), source.target.clone());
+        ServedAlias { source: source.clone(), addresses: self.aliases.get(&key).cloned() }
     }
 
     /// Whether commands have changed nothing that a generation is built from.

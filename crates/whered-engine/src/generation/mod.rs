@@ -28,6 +28,7 @@ use crate::generation::signing::{Signer, keep_serial, served_secondary};
 use crate::rulesets::{CompileContext, NamedRuleset, NumberedRuleset, ReadFile, RulesOptions};
 use crate::steering::pool::{Pool, Site};
 use crate::steering::{Live, PolicyContext, Steering};
+use crate::zones::aliases::ServedAlias;
 use crate::zones::reversed::ReversedSource;
 
 /// Databases, zones and pools of one moment.
@@ -48,6 +49,8 @@ pub struct Generation {
     zones: Arc<Zones>,
     pools: Vec<Arc<Pool>>,
     steering: Vec<Arc<Steering>>,
+    /// Their pools are behind those of the configuration.
+    aliases: Vec<ServedAlias>,
     rulesets: Vec<Arc<NamedRuleset>>,
     /// Rulesets set by command that do not serve, and why.
     resting: Vec<(String, String)>,
@@ -128,7 +131,8 @@ impl Generation {
         let signer = Signer::after(setup, before.as_deref(), now_seconds);
         let (overlays, served_zones, unfit) =
             overlaid(&zone_list, setup, changes, &signer, is_start)?;
-        let zones = Arc::new(build_zones(&served_zones, &reversed, &pools)?);
+        let aliases: Vec<ServedAlias> = setup.aliases.iter().map(|a| changes.alias(a)).collect();
+        let zones = Arc::new(build_zones(&served_zones, &reversed, &pools, &aliases)?);
         let context =
             CompileContext { databases: &databases, default: place_database, options: setup.rules };
         let (rulesets, resting) = rulesets(&files, changes, &context, known, is_start)?;
@@ -144,6 +148,7 @@ impl Generation {
             zones,
             pools,
             steering: Vec::new(),
+            aliases,
             rulesets,
             resting,
         };
@@ -187,7 +192,7 @@ impl Generation {
         next.pools[index] = Arc::new(pool);
         next.steering[index] = next.new_steering(&next.pools[index]);
         if answers_differ {
-            next.zones = Arc::new(build_zones(&next.served_zones, &next.reversed, &next.pools)?);
+            next.build_zones()?;
         }
         Ok(next)
     }
@@ -276,7 +281,7 @@ impl Generation {
             None => Arc::clone(&zone),
         };
         next.zone_list[index] = zone;
-        next.zones = Arc::new(build_zones(&next.served_zones, &next.reversed, &next.pools)?);
+        next.build_zones()?;
         Ok(next)
     }
 
@@ -294,7 +299,7 @@ impl Generation {
         let of_zone = format!("zone '{}'", zone.origin());
         next.unfit_overlays.retain(|line| !line.starts_with(&of_zone));
         (next.zone_list[index], next.served_zones[index]) = (zone, served);
-        next.zones = Arc::new(build_zones(&next.served_zones, &next.reversed, &next.pools)?);
+        next.build_zones()?;
         Ok(next)
     }
 
@@ -317,8 +322,28 @@ impl Generation {
             next.overlays.insert(served.origin().clone(), overlay);
         }
         next.served_zones[index] = served;
-        next.zones = Arc::new(build_zones(&next.served_zones, &next.reversed, &next.pools)?);
+        next.build_zones()?;
         Ok(next)
+    }
+
+    /// The next generation after the addresses of aliases have changed.
+    ///
+    /// # Errors
+    /// As [`Generation::build`].
+    pub(crate) fn with_aliases(&self, changes: &Changes) -> Result<Generation, EngineError> {
+        let mut next = self.next();
+        for alias in &mut next.aliases {
+            *alias = changes.alias(&alias.source);
+        }
+        next.build_zones()?;
+        Ok(next)
+    }
+
+    /// Makes the index of zones anew.
+    fn build_zones(&mut self) -> Result<(), EngineError> {
+        let zones = build_zones(&self.served_zones, &self.reversed, &self.pools, &self.aliases)?;
+        self.zones = Arc::new(zones);
+        Ok(())
     }
 
     /// A zone as its file or its primaries have it, with its place in the configuration.
@@ -346,7 +371,7 @@ impl Generation {
         next.reversed = own.chain(members.iter().map(|_| None)).collect();
         // What comes from other servers is as they have it.
         members.iter().for_each(|zone| drop(next.overlays.remove(zone.origin())));
-        next.zones = Arc::new(build_zones(&next.served_zones, &next.reversed, &next.pools)?);
+        next.build_zones()?;
         Ok(next)
     }
 
@@ -386,6 +411,7 @@ impl Generation {
             zones: Arc::clone(&self.zones),
             pools: self.pools.clone(),
             steering: self.steering.clone(),
+            aliases: self.aliases.clone(),
             rulesets: self.rulesets.clone(),
             resting: self.resting.clone(),
         }
@@ -467,10 +493,13 @@ impl Generation {
     /// Chooses the sites for a client and says how many of its leading address bits decided.
     ///
     /// # Panics
-    /// When there is no pool of that index.
+    /// When there is no pool and no alias of that index.
     #[inline]
     pub fn steer(&self, pool_index: usize, client: &Client, live: &Live<'_>) -> Choice {
-        self.steering[pool_index].steer(client, live)
+        match self.steering.get(pool_index) {
+            Some(steering) => steering.steer(client, live),
+            None => self.aliases[pool_index - self.steering.len()].choice(),
+        }
     }
 
     /// Chooses the sites for somebody of whom only the place is known: overrides, rules and maps,
@@ -691,6 +720,7 @@ fn build_zones(
     zones: &[Arc<Zone>],
     reversed: &[Option<ReversedSource>],
     pools: &[Arc<Pool>],
+    aliases: &[ServedAlias],
 ) -> Result<Zones, EngineError> {
     let mut builder = Zones::builder();
     for (index, zone) in zones.iter().enumerate() {
@@ -714,11 +744,20 @@ fn build_zones(
             answers: answers(pool),
         });
     }
+    if !aliases.is_empty() {
+        let origins = zones.iter().map(|zone| (zone.origin(), zone)).collect();
+        for alias in aliases {
+            builder = builder.add_pool(alias.to_pool(&origins)?);
+        }
+    }
     builder.build().map_err(|error| {
         let message = EngineError::new(error.to_string());
-        match error.pool() {
-            Some(pool) => message.about(Subject::Pool(pool.to_owned())),
-            None => message,
+        let Some(pool) = error.pool() else { return message };
+        let is_pool = pools.iter().any(|own| own.name == pool);
+        let alias = aliases.iter().find(|own| own.pool_name() == pool);
+        match alias.filter(|_| !is_pool) {
+            Some(alias) => message.about(Subject::Zone(alias.source.zone.clone())),
+            None => message.about(Subject::Pool(pool.to_owned())),
         }
     })
 }

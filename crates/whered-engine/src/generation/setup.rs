@@ -17,6 +17,7 @@ use crate::generation::Generation;
 use crate::generation::signing::{SignSource, Signer};
 use crate::rulesets::{self, ReadFile, RulesOptions, RulesetSource};
 use crate::steering::pool::PoolSource;
+use crate::zones::aliases::AliasSource;
 use crate::zones::reversed::ReversedSource;
 
 /// A DNS zone to load.
@@ -75,6 +76,8 @@ pub struct Setup {
     pub zones: Vec<ZoneSource>,
     /// Pools.
     pub pools: Vec<PoolSource>,
+    /// Names with the addresses of other names.
+    pub aliases: Vec<AliasSource>,
     /// Rulesets.
     pub rulesets: Vec<RulesetSource>,
     /// What compiled rulesets may take.

@@ -78,6 +78,16 @@ impl<'a> Signer<'a> {
                 }
             }
         }
+        for alias in &setup.aliases {
+            let mut at = Some(alias.owner.clone());
+            while let Some(name) = at {
+                if let Some(owners) = pool_owners.get_mut(&name) {
+                    owners.push((alias.owner.clone(), Vec::new()));
+                    break;
+                }
+                at = name.parent();
+            }
+        }
         let zones = before.into_iter().flat_map(Zones::zones);
         let signed = zones.filter(|zone| zone.is_signed_here());
         let before = signed.map(|zone| (zone.origin(), zone)).collect();

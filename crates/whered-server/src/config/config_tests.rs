@@ -424,7 +424,7 @@ fn a_pool_needs_owners_and_sites() {
     refuses(
         "[[zone]]\nname = 'example.com'\n",
         "1:1: no 'path' in [[zone]]; its keys: name, path, primaries, blocklist, database_txt, reload, unsigned, sign, \
-         keys, denial, allow_transfer, notify, transfer, transfer_size_max, update, catalog, catalog_group",
+         keys, denial, allow_transfer, notify, transfer, transfer_size_max, update, catalog, catalog_group, alias",
     );
 }
 

@@ -50,6 +50,7 @@ const DNS: Keys = Keys {
         "rate_limit",
         "rate_limit_slip",
         "signature_limit",
+        "resolvers",
         "server_id",
         "version",
         "proxy_from",
@@ -69,6 +70,7 @@ pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
 const RATE_LIMIT: RangeInclusive<u64> = 0..=u16::MAX as u64;
 /// 0 is never.
 const SLIP: RangeInclusive<u64> = 0..=100;
+const RESOLVER_PORT: u16 = 53;
 const SAMPLE: RangeInclusive<u64> = 1..=1_000_000_000;
 /// What whered-dns answers with.
 const SELF_TEXT_MAX: usize = 128;
@@ -223,6 +225,21 @@ fn read_dns_views(section: &Section<'_>, config: &mut DnsOptions) -> Result<(), 
                 return Err(section.refuse(&text.span, "proxy_from", &found, example));
             };
             config.proxy_from.push(prefix);
+        }
+    }
+    let example = "addresses such as \"192.0.2.53\" or \"[2001:db8::53]:5353\"";
+    if let Some(strings) = section.strings("resolvers", example)? {
+        config.resolvers.clear();
+        for text in strings.value {
+            let address = match (text.value.parse(), text.value.parse()) {
+                (Ok(address), _) => address,
+                (_, Ok(address)) => SocketAddr::new(address, RESOLVER_PORT),
+                _ => {
+                    let found = format!("holds '{}'", text.value);
+                    return Err(section.refuse(&text.span, "resolvers", &found, example));
+                }
+            };
+            config.resolvers.push(address);
         }
     }
     let sample = section.integer("query_log_sample", SAMPLE)?;

@@ -12,6 +12,7 @@
 //! Everything has a default, but a listener opens only where its section is there, on a loopback
 //! port by default. Relative paths start from the configuration file's folder.
 
+mod aliases;
 mod catalogs;
 mod changes;
 mod checks;
@@ -41,7 +42,9 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 use whered_engine::feeds::HotOptions;
 use whered_engine::store::SyncPolicy;
-use whered_engine::{DatabaseSource, PoolSource, RulesOptions, RulesetSource, Setup, ZoneSource};
+use whered_engine::{
+    AliasSource, DatabaseSource, PoolSource, RulesOptions, RulesetSource, Setup, ZoneSource,
+};
 
 pub use self::error::ConfigError;
 use self::error::{Document, Notes};
@@ -116,6 +119,8 @@ pub struct Config {
     pub rules: RulesOptions,
     /// `[[pool]]` with `[[pool.site]]`.
     pub pools: Vec<PoolSource>,
+    /// `[[zone.alias]]`.
+    pub aliases: Vec<AliasSource>,
     /// `check` of each `[[pool.site]]` that has one.
     pub checks: Vec<SiteChecks>,
     /// `[[feed]]`.
@@ -164,11 +169,13 @@ impl Config {
             maps: &maps,
         };
         let pools = pools::read_pools(&top, &around)?;
+        let aliases = aliases::read_aliases(&top)?;
         let feeds = feeds::read_feeds(&top)?;
         let data_dir = top.filled_text("data_dir")?.map(|found| resolve_path(path, found.value));
         let mut config =
             Config { data_dir, databases, zones, pools, checks, rulesets, ..Config::default() };
         config.transfers = transfers;
+        config.aliases = aliases;
         config.feeds = feeds;
         log::read_log(&top, &mut config.log)?;
         feeds::read_common(&top, &mut config.hot, &mut config.feed_sync)?;
@@ -270,6 +277,7 @@ impl Config {
             databases: self.databases,
             zones: self.zones,
             pools: self.pools,
+            aliases: self.aliases,
             rulesets: self.rulesets,
             rules: self.rules,
             place_database: self.dns.database,
@@ -366,6 +374,7 @@ fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     let tables = tables.chain(maps::TABLES).chain(pools::TABLES).chain(sites::TABLES);
     let tables = tables.chain(feeds::TABLES).chain(transfers::TABLES).chain(updates::TABLES);
     let tables = tables.chain(catalogs::TABLES);
+    let tables = tables.chain(aliases::TABLES);
     tables.map(|keys| (keys.title, keys.allowed))
 }
 

@@ -41,6 +41,7 @@ pub(super) const ZONE: Keys = Keys {
         "update",
         "catalog",
         "catalog_group",
+        "alias",
     ],
     later: &[],
 };

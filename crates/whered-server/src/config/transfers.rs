@@ -88,6 +88,7 @@ fn read_zone(
         return Err(section.refuse(&size.span, "transfer_size_max", found, "both"));
     }
     let pools = read_pools(section)?;
+    check_aliases(section)?;
     let origin: Name = name.value.parse().unwrap_or_else(|_| Name::root());
     let updates = read_updates(section, &origin, keys)?;
     if primaries.is_none() && notify.is_none() && allow.is_none() && updates.is_empty() {
@@ -111,6 +112,21 @@ pub(super) fn read_size_max(
     section: &Section<'_>,
 ) -> Result<Option<SpannedValue<u64>>, ConfigError> {
     section.size("transfer_size_max", SIZE)
+}
+
+/// A transfer has the records of the file, without the addresses of aliases.
+fn check_aliases(section: &Section<'_>) -> Result<(), ConfigError> {
+    if !section.has("alias") {
+        return Ok(());
+    }
+    for key in ["allow_transfer", "notify"] {
+        if let Some(strings) = section.strings(key, REMOTES)? {
+            let found = "stands beside [[zone.alias]]";
+            let allowed = "a zone without aliases, whose addresses no transfer has";
+            return Err(section.refuse(&strings.span, key, found, allowed));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn read_remotes(

@@ -15,6 +15,7 @@
 pub mod mmsg;
 pub mod udp;
 
+mod aliases;
 mod answerer;
 mod control;
 mod counters;
@@ -42,6 +43,7 @@ use tokio::task::JoinSet;
 use whered_dns::CookieSecrets;
 use whered_engine::Engine;
 
+pub(crate) use self::aliases::{AliasThread, Aliases};
 use self::answerer::{Answerer, AnswererContext};
 pub(crate) use self::counters::{DURATION_UNITS, DnsCounters, Totals};
 pub(crate) use self::ending::Give;

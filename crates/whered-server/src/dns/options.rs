@@ -44,6 +44,8 @@ pub struct DnsOptions {
     pub rate_limit_slip: u16,
     /// Signatures a second that are made for questions of one network; 0: without limit.
     pub signature_limit: u16,
+    /// Who is asked for the addresses of aliases; empty: the system's resolvers.
+    pub resolvers: Vec<SocketAddr>,
     /// What `id.server` and NSID are answered with; empty: nothing.
     pub server_id: String,
     /// What `version.bind` is answered with; empty: nothing.
@@ -90,6 +92,7 @@ impl Default for DnsOptions {
             rate_limit: None,
             rate_limit_slip: RateLimit::default().slip,
             signature_limit: SIGNATURE_LIMIT,
+            resolvers: Vec::new(),
             server_id: String::new(),
             version: String::new(),
             proxy_from: Vec::new(),

@@ -288,6 +288,7 @@ fn show_choice(body: &mut Value, generation: &Generation, index: usize, choice: 
         ChoiceVerdict::Answer => "answer",
         ChoiceVerdict::Refuse => "refuse",
         ChoiceVerdict::Drop => "drop",
+        ChoiceVerdict::Fail => "fail",
     });
     body["scope_length_bits"] = json!(choice.scope_length_bits);
 }

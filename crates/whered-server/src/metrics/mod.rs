@@ -5,6 +5,7 @@
 //!
 //! Cost of a scrape: O(metrics) and one shared lock for each prefix set.
 
+mod aliases;
 mod exposition;
 mod families;
 mod feed_memory;
@@ -30,7 +31,7 @@ use whered_engine::{
 
 use families::{Counters, FloatGauge, Gauges, Histograms, Labels, owned};
 
-use crate::dns::{DURATION_UNITS, DnsCounters, Totals, Transfers};
+use crate::dns::{Aliases, DURATION_UNITS, DnsCounters, Totals, Transfers};
 use crate::health::{HealthBoard, RESULTS};
 use crate::http::{HttpCounters, MetricsFormat};
 use crate::resp::{Latencies, RespCounters};
@@ -48,6 +49,7 @@ pub(crate) struct Metrics {
     pub(crate) http: Arc<HttpCounters>,
     pub(crate) health: Arc<HealthBoard>,
     pub(crate) transfers: Arc<Transfers>,
+    pub(crate) aliases: Option<Arc<Aliases>>,
 }
 
 impl Metrics {
@@ -221,6 +223,9 @@ impl Metrics {
         }
         transfers::add_serials(registry, generation.zones().zones().map(|zone| &**zone));
         transfers::add(registry, &self.transfers, self.engine.now_millis());
+        if let Some(aliases) = &self.aliases {
+            aliases::add(registry, aliases);
+        }
         records.register(registry, "zone_records", "Records in each zone");
         let help = "Unix time at which the first signature of the signed zone ends";
         signatures.register(registry, "zone_first_signature_end_seconds", help);

@@ -26,7 +26,7 @@ use whered_engine::{BeforeData, Engine, EngineError, EngineOptions, SnapshotOpti
 
 use crate::compaction::Compactor;
 use crate::config::{Config, JournalConfig, SnapshotConfig};
-use crate::dns::{DnsListener, TransferThread, Transfers};
+use crate::dns::{AliasThread, DnsListener, TransferThread, Transfers};
 use crate::feeds::{Applier, DropFolder};
 use crate::health::{self, HealthBoard, Prober};
 use crate::http::{HttpCounters, HttpListener, ServerFacts, ZoneRole, configure_tls};
@@ -86,6 +86,7 @@ pub(crate) struct Listeners {
     pub(crate) dns: Option<DnsListener>,
     pub(crate) http: Option<HttpListener>,
     pub(crate) transfers: Option<Arc<Transfers>>,
+    pub(crate) aliases: Option<AliasThread>,
 }
 
 impl Server {
@@ -398,6 +399,9 @@ impl Listeners {
         if let Some(transfers) = &self.transfers {
             transfers.configure(&config.transfers);
         }
+        if let Some(thread) = &self.aliases {
+            thread.aliases.follow_configuration();
+        }
     }
 
     fn start(
@@ -430,6 +434,7 @@ impl Listeners {
             self.resp = Some(start_resp(engine, config, sockets, (board, &transfers))?);
         }
         if !config.dns.listen.is_empty() {
+            self.aliases = Some(AliasThread::start(engine, &config.dns.resolvers)?);
             self.dns = Some(DnsListener::start(engine, &transfers, &config.dns, sockets)?);
         }
         if config.http.is_open() {
@@ -444,6 +449,7 @@ impl Listeners {
                 http: Arc::clone(&counters),
                 health: Arc::clone(board),
                 transfers: Arc::clone(&transfers),
+                aliases: self.aliases.as_ref().map(|thread| Arc::clone(&thread.aliases)),
             };
             let engine = Arc::clone(engine);
             let render = Box::new(move |format| metrics.render(format));

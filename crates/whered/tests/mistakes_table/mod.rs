@@ -485,6 +485,98 @@ unsigned = "strip" #!
         says: "is there with sign = true; allowed: one of both",
     },
     Mistake {
+        name: "an alias of nothing",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+[[zone.alias]] #!
+name = "www.example.com"
+"#,
+        says: "no 'target' in [[zone.alias]]",
+    },
+    Mistake {
+        name: "an alias outside its zone",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+[[zone.alias]]
+name = "www.example.net" #!
+target = "lb.example.net"
+"#,
+        says: "a name in example.com. without '*'",
+    },
+    Mistake {
+        name: "an alias of itself",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+[[zone.alias]]
+target = "Example.com" #!
+"#,
+        says: "is the alias itself",
+    },
+    Mistake {
+        name: "an alias twice",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+[[zone.alias]]
+target = "a.example.net"
+[[zone.alias]]
+name = "EXAMPLE.com" #!
+target = "b.example.net"
+"#,
+        says: "every name once",
+    },
+    Mistake {
+        name: "an alias that is looked up all the time",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+[[zone.alias]]
+target = "a.example.net"
+ttl_seconds = 1 #!
+"#,
+        says: "5 to 86400",
+    },
+    Mistake {
+        name: "a transfer without an alias's addresses",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+allow_transfer = ["192.0.2.1"] #!
+[[zone.alias]]
+target = "a.example.net"
+"#,
+        says: "stands beside [[zone.alias]]; allowed: a zone without aliases",
+    },
+    Mistake {
+        name: "a resolver that is no address",
+        setting: Setting::None,
+        config: r#"[dns]
+resolvers = ["dns.example.net"] #!
+"#,
+        says: "addresses such as",
+    },
+    Mistake {
+        name: "an alias where the zone has an address",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone" #!
+[[zone.alias]]
+name = "other.example.com"
+target = "a.example.net"
+"#,
+        says: "found A at other.example.com.",
+    },
+    Mistake {
         name: "a signed blocklist",
         setting: Setting::None,
         config: r#"[[zone]]
