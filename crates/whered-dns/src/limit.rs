@@ -90,7 +90,7 @@ const SHARED_NETWORKS: u32 = 16;
 const NETWORK_TABLE_SIZE: usize = 1 << 12;
 
 impl SignatureLimiter {
-    /// Permits so many signatures a second and network; bursts of as many again pass.
+    /// Permits N signatures a second and network; bursts of as many again pass.
     #[must_use]
     pub fn new(signatures_per_second: u16) -> SignatureLimiter {
         let limiter = RateLimiter::with_table(RateLimit::default(), NETWORK_TABLE_SIZE);

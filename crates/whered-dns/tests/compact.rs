@@ -200,6 +200,13 @@ fn a_wildcards_answer_is_signed_as_if_the_zone_had_the_name() {
 }
 
 #[test]
+fn signatures_at_a_wildcard_are_not_signed() {
+    let zones = zones();
+    let message = ask(&zones, &query(&owner("q.wild"), RecordType::RRSIG).dnssec_ok());
+    assert_eq!(signed_labels(&message.answers, RecordType::RRSIG), [0_u8; 0]);
+}
+
+#[test]
 fn a_question_for_nsec_gets_the_record_that_proves_the_rest() {
     let zones = zones();
     for (host, count) in [("www", 1), ("q.wild", 2), ("empty", 0), ("pool", 2), ("nobody", 1)] {

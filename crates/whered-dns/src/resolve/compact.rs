@@ -94,7 +94,8 @@ impl<'a> Resolver<'a, '_> {
         record_type: RecordType,
         spot: Spot,
     ) {
-        if self.proofs_of(zone).is_none() {
+        // Nobody signs signatures (RFC 4035, 2.2).
+        if self.proofs_of(zone).is_none() || record_type == RecordType::RRSIG {
             return;
         }
         let Some(rrset) = node.rrset(record_type) else { return };

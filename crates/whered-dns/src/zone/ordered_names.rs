@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A search goes from the top down: it compares the shared bytes, counts the heads that are not
-//! above its own, and reads whole keys only where heads are equal. Names such as `host000123` differ
-//! behind long equal beginnings, which a group passes over at once.
+//! above its own, and reads whole keys only where heads are equal. Names such as `host000123`
+//! differ behind long equal beginnings, which a group passes over at once.
 //! Invariants: keys are in order, each once. Concurrency: immutable. Cost: one group a level, which
 //! is three for 4,096 names and five for a million; ten bytes a name beside its key.
 #![deny(clippy::indexing_slicing)]
@@ -89,8 +89,8 @@ impl OrderedNames {
         }
     }
 
-    /// The group of the keys `first`, `first + stride` and so on. All keys from the first one to the
-    /// one before the next group have its shared bytes.
+    /// The group of the keys `first`, `first + stride` and so on. All keys from the first one to
+    /// the one before the next group have its shared bytes.
     fn group(&self, first: usize, stride: usize) -> Group {
         let behind = (first + stride * GROUP_SIZE).min(self.ends.len());
         let (low, high) = (self.key(first), self.key(behind - 1));

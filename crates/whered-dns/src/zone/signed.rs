@@ -49,7 +49,7 @@ pub(crate) struct SignedZone {
 pub(crate) struct PreparedDenials {
     /// The SOA of negative answers, with its signatures.
     pub(crate) soa: OwnedRrset,
-    /// The same, and behind it the NSEC of the apex with its signatures, where that denies a
+    /// That SOA, and behind it the NSEC of the apex with its signatures, where that denies a
     /// wildcard below the apex, as in most zones.
     pub(crate) soa_and_wildcard: Option<OwnedRrset>,
 }

@@ -3,6 +3,7 @@
 //! Not for: what is served of them (`zones/aliases.rs`). At the same time: changes exclude each
 //! other and reloads by `control`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Engine;
@@ -25,25 +26,33 @@ impl Engine {
         found: Vec<(AliasSource, Option<AliasAddresses>)>,
     ) -> Result<(), EngineError> {
         let mut control = self.control();
-        let mut changes = control.changes.clone();
-        let mut is_changed = false;
-        for (source, addresses) in found {
-            let key = (source.owner.clone(), source.target.clone());
-            let addresses = addresses.map(Arc::new);
-            let is_known = control.setup.aliases.contains(&source);
-            if !is_known || changes.aliases.get(&key) == addresses.as_ref() {
-                continue;
-            }
-            is_changed = true;
+        let key_of = |source: &AliasSource| (source.owner.clone(), source.target.clone());
+        let changed: Vec<_> = found
+            .into_iter()
+            .filter(|(source, addresses)| {
+                let known = control.changes.aliases.get(&key_of(source)).map(|known| &**known);
+                known != addresses.as_ref() && control.setup.aliases.contains(source)
+            })
+            .collect();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let listed: HashSet<_> = control.setup.aliases.iter().map(key_of).collect();
+        let mut aliases = control.changes.aliases.clone();
+        aliases.retain(|key, _| listed.contains(key));
+        for (source, addresses) in changed {
             match addresses {
-                Some(addresses) => changes.aliases.insert(key, addresses),
-                None => changes.aliases.remove(&key),
+                Some(addresses) => aliases.insert(key_of(&source), Arc::new(addresses)),
+                None => aliases.remove(&key_of(&source)),
             };
         }
-        if is_changed {
-            let next = self.generation().with_aliases(&changes)?;
-            control.changes = changes;
-            self.serve(next);
+        let before = std::mem::replace(&mut control.changes.aliases, aliases);
+        match self.generation().with_aliases(&control.changes) {
+            Ok(next) => self.serve(next),
+            Err(error) => {
+                control.changes.aliases = before;
+                return Err(error);
+            }
         }
         Ok(())
     }

@@ -113,7 +113,8 @@ impl Engine {
         let of_records = zone.records().map(|record| record.ttl_seconds).max().unwrap_or_default();
         let control = self.control();
         let of_pools = control.setup.pools.iter().map(|pool| pool.ttl_seconds).max();
-        of_records.max(of_pools.unwrap_or_default())
+        let of_aliases = control.setup.aliases.iter().map(|alias| alias.ttl_seconds).max();
+        of_records.max(of_pools.unwrap_or_default()).max(of_aliases.unwrap_or_default())
     }
 }
 

@@ -25,8 +25,8 @@ pub(crate) struct Changes {
     pub(crate) rules: CommandRules,
     pub(crate) challenges: Challenges,
     pub(crate) overlays: Overlays,
-    /// The addresses that were found last of the targets of aliases, by owner and target. No journal
-    /// has them.
+    /// The addresses that were found last of the targets of aliases, by owner and target. No
+    /// journal has them.
     pub(crate) aliases: BTreeMap<(Name, Name), Arc<AliasAddresses>>,
 }
 

@@ -1,4 +1,4 @@
-//! Aliases beside other records, such as at a zone's apex: a name that has the addresses of another.
+//! Aliases beside other records, such as at an apex: a name that has the addresses of another.
 //!
 //! For: which names those are, the addresses that were found last, and their records. Not for:
 //! looking addresses up (the server), how an answer is signed (`whered-dns`).

@@ -132,6 +132,7 @@ fn dns(keys: &mut Vec<String>, old: &mut DnsOptions, next: &DnsOptions) {
         server_id => "server_id",
         version => "version",
         proxy_from => "proxy_from",
+        dnstap => "dnstap",
     );
     let (log, next_log) = (old.query_log.take(), next.query_log.clone());
     let parts = |log: &Option<crate::dns::QueryLogOptions>| {
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
 
     /// What a configuration has under each key that only a restart can change, twice.
-    const PAIRS: [(&str, &str, &str); 42] = [
+    const PAIRS: [(&str, &str, &str); 45] = [
         ("data_dir", "data_dir = \"a\"", "data_dir = \"b\""),
         ("server.user", "[server]\nuser = \"a\"", "[server]\nuser = \"b\""),
         (
@@ -235,6 +236,7 @@ mod tests {
         ("dns.server_id", "[dns]", "[dns]\nserver_id = \"a\""),
         ("dns.version", "[dns]", "[dns]\nversion = \"a\""),
         ("dns.proxy_from", "[dns]", "[dns]\nproxy_from = [\"192.0.2.1\"]"),
+        ("dns.dnstap", "[dns]", "[dns]\n[dns.dnstap]\nsocket = \"/run/a\""),
         ("dns.query_log", "[dns]", "[dns]\nquery_log = \"a\""),
         (
             "dns.query_log_sample",

@@ -13,7 +13,7 @@ use super::resp::{TLS_KEYS, read_tls};
 use super::secrets::read_secret;
 use super::section::{Keys, Section, defined, resolve_path, set};
 use crate::dns::mmsg::{BATCH_SIZE_MAX, Calls};
-use crate::dns::{DnsOptions, QueryLogOptions};
+use crate::dns::{DnsOptions, DnstapOptions, QueryLogOptions, TappedMessages};
 use crate::http::{EVERY_ORIGIN, HttpOptions};
 use crate::listen::ProcessUser;
 
@@ -56,13 +56,15 @@ const DNS: Keys = Keys {
         "proxy_from",
         "query_log",
         "query_log_sample",
+        "dnstap",
     ],
     later: &["transfers"],
 };
+const DNSTAP: Keys = Keys { title: "[dns.dnstap]", allowed: &["socket", "messages"], later: &[] };
 const SERVER: Keys = Keys { title: "[server]", allowed: &["user", "group"], later: &[] };
 /// The tables of this module.
 #[cfg(test)]
-pub(super) const TABLES: [&Keys; 4] = [&SERVER, &HTTP, &HTTP_TLS, &DNS];
+pub(super) const TABLES: [&Keys; 5] = [&SERVER, &HTTP, &HTTP_TLS, &DNS, &DNSTAP];
 
 pub(super) const THREADS: RangeInclusive<u64> = 1..=256;
 pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
@@ -70,6 +72,8 @@ pub(super) const CONNECTIONS: RangeInclusive<u64> = 1..=1_000_000;
 const RATE_LIMIT: RangeInclusive<u64> = 0..=u16::MAX as u64;
 /// 0 is never.
 const SLIP: RangeInclusive<u64> = 0..=100;
+/// What the system's addresses of sockets hold (`sun_path`), with a zero behind it.
+const SOCKET_PATH_MAX: usize = 107;
 const RESOLVER_PORT: u16 = 53;
 const SAMPLE: RangeInclusive<u64> = 1..=1_000_000_000;
 /// What whered-dns answers with.
@@ -251,7 +255,34 @@ fn read_dns_views(section: &Section<'_>, config: &mut DnsOptions) -> Result<(), 
         };
         config.query_log = Some(QueryLogOptions { path, sample });
     }
+    config.dnstap = read_dnstap(section)?;
     Ok(())
+}
+
+/// Reads `[dns.dnstap]`.
+fn read_dnstap(dns: &Section<'_>) -> Result<Option<DnstapOptions>, ConfigError> {
+    let Some(section) = dns.table("dnstap", &DNSTAP)? else { return Ok(None) };
+    let socket = section.required_text("socket")?;
+    let path = resolve_path(section.document.path, socket.value);
+    if path.as_os_str().len() > SOCKET_PATH_MAX || socket.value.is_empty() {
+        let found = format!("has {} bytes as a path", path.as_os_str().len());
+        let allowed = format!("the path of a Unix socket, up to {SOCKET_PATH_MAX} bytes");
+        return Err(section.refuse(&socket.span, "socket", &found, &allowed));
+    }
+    let messages = match section.text("messages")? {
+        None => TappedMessages::default(),
+        Some(word) => match word.value {
+            "both" => TappedMessages::Both,
+            "queries" => TappedMessages::Queries,
+            "responses" => TappedMessages::Responses,
+            other => {
+                let found = format!("is '{other}'");
+                let allowed = "'both', 'queries' or 'responses'";
+                return Err(section.refuse(&word.span, "messages", &found, allowed));
+            }
+        },
+    };
+    Ok(Some(DnstapOptions { socket: path, messages }))
 }
 
 fn hexadecimal(digits: &str) -> Option<[u8; 16]> {

@@ -24,6 +24,7 @@ use whered_engine::ip::Prefix;
 use whered_engine::{Engine, Generation};
 
 use super::counters::{Counters, Tallies};
+use super::dnstap::Tap;
 use super::mmsg::{BATCH_SIZE_MAX, Batch, Datagram};
 use super::proxy;
 use super::query_log::{Entry, QueryLog};
@@ -47,10 +48,22 @@ pub(super) struct AnswererContext {
     pub(super) signatures: Arc<SignatureBudget>,
     pub(super) proxies: Vec<Prefix>,
     pub(super) log: Option<QueryLog>,
+    pub(super) tap: Option<Tap>,
     pub(super) started: Instant,
 }
 
 impl AnswererContext {
+    /// The query of a datagram, without a balancer's header.
+    #[inline]
+    fn query_of<'d>(&self, datagram: &Datagram<'d>) -> Query<'d> {
+        let query = Query { bytes: datagram.payload, source: datagram.source.ip() };
+        if self.proxies.is_empty() || !self.is_proxy(query.source) {
+            return query;
+        }
+        let (source, bytes) = proxy::of_datagram(datagram.payload, query.source);
+        Query { bytes, source }
+    }
+
     /// Whether a peer speaks for others, each message with a PROXY header.
     pub(super) fn is_proxy(&self, peer: IpAddr) -> bool {
         self.proxies.iter().any(|prefix| prefix.contains(peer.to_canonical()))
@@ -81,16 +94,13 @@ impl Answerer {
     /// Answers datagrams from one generation.
     pub(super) fn answer_datagrams(&mut self, datagrams: &[Datagram<'_>], batch: &mut Batch) {
         let Answerer { shared, tallies, workspace } = self;
+        let asked_at = shared.tap.as_ref().map(|_| SystemTime::now());
         let generation = shared.engine.generation();
         tallies.follow(&generation);
         let nothing = Query { bytes: &[], source: IpAddr::from([0, 0, 0, 0]) };
         let mut queries = [nothing; BATCH_SIZE_MAX];
         for (query, datagram) in queries.iter_mut().zip(datagrams) {
-            *query = Query { bytes: datagram.payload, source: datagram.source.ip() };
-            if !shared.proxies.is_empty() && shared.is_proxy(query.source) {
-                let (source, bytes) = proxy::of_datagram(datagram.payload, query.source);
-                *query = Query { bytes, source };
-            }
+            *query = shared.query_of(datagram);
         }
         let queries = &queries[..datagrams.len().min(BATCH_SIZE_MAX)];
         let live = shared.engine.live_zones(&generation);
@@ -150,6 +160,9 @@ impl Answerer {
             room[..size].copy_from_slice(&reply[..size]);
             out.answered(index, size, outcome);
         }
+        if let (Some(tap), Some(asked_at)) = (&shared.tap, asked_at) {
+            tap_datagrams(tap, asked_at, queries, datagrams, batch);
+        }
     }
 
     /// Answers one message of a stream, which is to end soon or not.
@@ -161,6 +174,7 @@ impl Answerer {
         reply: &mut Vec<u8>,
     ) -> Option<Messages> {
         let Answerer { shared, tallies, .. } = self;
+        let asked_at = shared.tap.as_ref().map(|_| SystemTime::now());
         let generation = shared.engine.generation();
         tallies.follow(&generation);
         let live = shared.engine.live_zones(&generation);
@@ -211,7 +225,30 @@ impl Answerer {
             let query = Query { bytes: query, source: source.ip() };
             log.put("tcp", || Entry::new(&query, &outcome, reply.len(), &generation));
         }
+        if let (Some(tap), Some(asked_at)) = (&shared.tap, asked_at) {
+            tap.batch(Transport::Tcp, asked_at).add(source, query, reply);
+        }
         messages
+    }
+}
+
+/// Tells a listener of a batch.
+#[cold]
+fn tap_datagrams(
+    tap: &Tap,
+    asked_at: SystemTime,
+    queries: &[Query<'_>],
+    datagrams: &[Datagram<'_>],
+    batch: &Batch,
+) {
+    let mut tapped = tap.batch(Transport::Udp, asked_at);
+    for (index, (query, datagram)) in queries.iter().zip(datagrams).enumerate() {
+        // A balancer's port is not that of the client.
+        let is_own = datagram.source.ip() == query.source;
+        let port = if is_own { datagram.source.port() } else { 0 };
+        if !query.bytes.is_empty() {
+            tapped.add(SocketAddr::new(query.source, port), query.bytes, batch.answer(index));
+        }
     }
 }
 

@@ -24,6 +24,7 @@ use whered_dns::{Choice, Outcome};
 use whered_engine::Generation;
 use whered_engine::store::Histogram;
 
+use super::dnstap::DnstapCounts;
 use super::signatures::SignatureBudget;
 use super::udp;
 
@@ -197,6 +198,8 @@ pub(crate) struct DnsCounters {
     pub(super) unlogged: Arc<AtomicU64>,
     /// Signatures that were made for questions, and those that were not.
     pub(super) signatures: Arc<SignatureBudget>,
+    /// Messages of dnstap.
+    pub(crate) dnstap: Arc<DnstapCounts>,
 }
 
 /// Sums over threads.
@@ -226,8 +229,9 @@ impl DnsCounters {
         let udp = threads.iter().map(|_| Arc::default()).collect();
         let sockets = threads.iter().flatten().map(UdpSocket::try_clone);
         let sockets = sockets.collect::<Result<_, _>>()?;
-        let (tcp, unlogged, signatures) = (Arc::default(), Arc::default(), Arc::new(budget));
-        Ok(DnsCounters { udp, tcp, sockets, unlogged, signatures })
+        let (tcp, unlogged, dnstap) = (Arc::default(), Arc::default(), Arc::default());
+        let signatures = Arc::new(budget);
+        Ok(DnsCounters { udp, tcp, sockets, unlogged, signatures, dnstap })
     }
 
     /// How many datagrams the kernel has dropped for want of room.

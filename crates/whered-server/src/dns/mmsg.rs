@@ -100,6 +100,14 @@ impl Batch {
         self.sizes[index] = size_bytes.min(DATAGRAM_SIZE_MAX);
     }
 
+    /// The answer to the datagram of that index; empty: none.
+    ///
+    /// # Panics
+    /// As [`Batch::room`].
+    pub(super) fn answer(&self, index: usize) -> &[u8] {
+        &self.rooms[index][..self.sizes[index]]
+    }
+
     /// Forgets every answer and keeps the memory.
     pub fn clear(&mut self) {
         self.sizes.fill(0);

@@ -19,6 +19,7 @@ mod aliases;
 mod answerer;
 mod control;
 mod counters;
+mod dnstap;
 mod ending;
 mod options;
 mod proxy;
@@ -46,6 +47,8 @@ use whered_engine::Engine;
 pub(crate) use self::aliases::{AliasThread, Aliases};
 use self::answerer::{Answerer, AnswererContext};
 pub(crate) use self::counters::{DURATION_UNITS, DnsCounters, Totals};
+use self::dnstap::Tap;
+pub use self::dnstap::{DnstapOptions, TappedMessages};
 pub(crate) use self::ending::Give;
 use self::ending::{ConnectionEnd, Succession};
 use self::mmsg::{Batch, Datagram};
@@ -76,7 +79,8 @@ pub(crate) struct DnsListener {
     stop: StopOnDrop,
     udp_threads: Vec<JoinHandle<()>>,
     tcp_thread: RuntimeThread,
-    log_thread: Option<JoinHandle<()>>,
+    /// The writers of the query log and of dnstap.
+    writers: Vec<JoinHandle<()>>,
     counters: Arc<DnsCounters>,
     cookie_secret: Option<[u8; 16]>,
     succession: Succession,
@@ -102,7 +106,7 @@ impl DnsListener {
         let budget = SignatureBudget::new(config.signature_limit);
         let counters = Arc::new(DnsCounters::new(&sockets, budget)?);
         let cookie_secret = cookie_secret(config)?;
-        let (shared, log_thread) = shared(engine, transfers, config, cookie_secret, &counters)?;
+        let (shared, writers) = shared(engine, transfers, config, cookie_secret, &counters)?;
         let tcp_answerer = Answerer::new(Arc::clone(&shared), counters.tcp_thread());
         let (tcp_shared, limit) = (Arc::clone(&shared), config.max_tcp_connections);
         let (succession, (adopted, adopting)) = (Succession::default(), mpsc::unbounded_channel());
@@ -118,7 +122,7 @@ impl DnsListener {
             stop,
             udp_threads,
             tcp_thread,
-            log_thread,
+            writers,
             counters,
             cookie_secret,
             succession,
@@ -176,28 +180,35 @@ impl DnsListener {
                 tracing::error!("a DNS thread has panicked");
             }
         }
-        // All that log are gone now, so that the writer ends when it has written.
-        if self.log_thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that writes the query log has panicked");
+        // All that log are gone now, so that the writers end when they have written.
+        for writer in self.writers {
+            if writer.join().is_err() {
+                tracing::error!("a thread that writes what DNS clients ask has panicked");
+            }
         }
     }
 }
 
-/// What all threads answer with, and the thread that writes the query log.
+/// What all threads answer with, and the writers of the query log and of dnstap.
 fn shared(
     engine: &Arc<Engine>,
     transfers: &Arc<Transfers>,
     config: &DnsOptions,
     cookie_secret: Option<[u8; 16]>,
     counters: &DnsCounters,
-) -> io::Result<(Arc<AnswererContext>, Option<JoinHandle<()>>)> {
-    let (log, log_thread) = match &config.query_log {
-        None => (None, None),
-        Some(options) => {
-            let (log, thread) = QueryLog::start(options, Arc::clone(&counters.unlogged))?;
-            (Some(log), Some(thread))
-        }
-    };
+) -> io::Result<(Arc<AnswererContext>, Vec<JoinHandle<()>>)> {
+    let (mut log, mut tap, mut writers) = (None, None, Vec::new());
+    if let Some(options) = &config.query_log {
+        let (started, thread) = QueryLog::start(options, Arc::clone(&counters.unlogged))?;
+        log = Some(started);
+        writers.push(thread);
+    }
+    if let Some(options) = &config.dnstap {
+        let names = (&*config.server_id, &*config.version);
+        let (started, thread) = Tap::start(options, names, Arc::clone(&counters.dnstap))?;
+        tap = Some(started);
+        writers.push(thread);
+    }
     let shared = AnswererContext {
         engine: Arc::clone(engine),
         transfers: Arc::clone(transfers),
@@ -209,9 +220,10 @@ fn shared(
         signatures: Arc::clone(&counters.signatures),
         proxies: config.proxy_from.clone(),
         log,
+        tap,
         started: Instant::now(),
     };
-    Ok((Arc::new(shared), log_thread))
+    Ok((Arc::new(shared), writers))
 }
 
 /// What cookies are made with: what is configured, or something that nobody knows.

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use whered_dns::RateLimit;
 use whered_engine::ip::Prefix;
 
+use super::dnstap::DnstapOptions;
 use super::query_log::QueryLogOptions;
 use super::udp::Receiving;
 use crate::runtime::core_count;
@@ -54,6 +55,8 @@ pub struct DnsOptions {
     pub proxy_from: Vec<Prefix>,
     /// Where queries are logged.
     pub query_log: Option<QueryLogOptions>,
+    /// Who listens by dnstap.
+    pub dnstap: Option<DnstapOptions>,
 }
 
 impl DnsOptions {
@@ -97,6 +100,7 @@ impl Default for DnsOptions {
             version: String::new(),
             proxy_from: Vec::new(),
             query_log: None,
+            dnstap: None,
         }
     }
 }

@@ -141,6 +141,11 @@ impl Metrics {
         register_count(registry, "dns_unlogged", help, dns.unlogged());
         let help = "DNS messages that the system dropped, as the receive buffers were full";
         register_count(registry, "dns_dropped", help, dns.dropped());
+        let (sent, dropped) = (&dns.dnstap.sent, &dns.dnstap.dropped);
+        let help = "Messages of dnstap that were written to the listener";
+        register_count(registry, "dns_dnstap_sent", help, sent.load(Ordering::Relaxed));
+        let help = "Messages of dnstap for which there was no listener or no room";
+        register_count(registry, "dns_dnstap_dropped", help, dropped.load(Ordering::Relaxed));
         let help = "Signatures made for DNS queries";
         register_count(registry, "dns_signatures", help, dns.signatures().made());
         let help = "Signatures not made for DNS queries, as the client's network had its share";

@@ -456,6 +456,18 @@ denial = "nsec3" #!
         says: "is 'nsec3'; allowed: 'nsec' or 'compact'",
     },
     Mistake {
+        name: "compact denial of a zone for other servers",
+        setting: Setting::None,
+        config: r#"[[zone]]
+name = "example.com"
+path = "example.zone"
+sign = true
+allow_transfer = ["192.0.2.1"]
+denial = "compact" #!
+"#,
+        says: "'nsec', whose records other servers can have",
+    },
+    Mistake {
         name: "denial of an unsigned zone",
         setting: Setting::None,
         config: r#"[[zone]]
@@ -575,6 +587,25 @@ name = "other.example.com"
 target = "a.example.net"
 "#,
         says: "found A at other.example.com.",
+    },
+    Mistake {
+        name: "dnstap to nobody",
+        setting: Setting::None,
+        config: r#"[dns]
+[dns.dnstap] #!
+messages = "both"
+"#,
+        says: "no 'socket' in [dns.dnstap]",
+    },
+    Mistake {
+        name: "other messages of dnstap",
+        setting: Setting::None,
+        config: r#"[dns]
+[dns.dnstap]
+socket = "tap.sock"
+messages = "all" #!
+"#,
+        says: "is 'all'; allowed: 'both', 'queries' or 'responses'",
     },
     Mistake {
         name: "a signed blocklist",

@@ -1,4 +1,4 @@
-//! Looks addresses of a name up at resolvers: A and AAAA, by UDP, and by TCP where an answer is cut.
+//! Looks addresses of a name up at resolvers: A and AAAA, by UDP, and by TCP for what is cut.
 //!
 //! Not for: when (`mod.rs`). Invariants: every wait has an end; ids and ports cannot be guessed; an
 //! answer counts only if it comes from the resolver that was asked and repeats the question.
@@ -25,7 +25,7 @@ const ADDRESSES_MAX: usize = 64;
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct LookupResult {
     pub(super) addresses: AliasAddresses,
     /// For how long it holds.
     pub(super) ttl_seconds: u32,
@@ -35,7 +35,10 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// One line: no resolver answers, the name does not exist or has no address.
-pub(super) async fn look_up(resolvers: &[SocketAddr], target: &Name) -> Result<Found, String> {
+pub(super) async fn look_up(
+    resolvers: &[SocketAddr],
+    target: &Name,
+) -> Result<LookupResult, String> {
     let mut last = "there is no resolver".to_owned();
     for resolver in resolvers {
         for _ in 0..TRIES {
@@ -56,7 +59,7 @@ enum Failure {
     Other(String),
 }
 
-async fn look_up_at(resolver: SocketAddr, target: &Name) -> Result<Found, Failure> {
+async fn look_up_at(resolver: SocketAddr, target: &Name) -> Result<LookupResult, Failure> {
     let (v4, v6) =
         tokio::join!(ask(resolver, target, RecordType::A), ask(resolver, target, RecordType::AAAA));
     let (v4, v6) = (v4?, v6?);
@@ -83,7 +86,7 @@ async fn look_up_at(resolver: SocketAddr, target: &Name) -> Result<Found, Failur
         return Err(Failure::Final("the name has no address".to_owned()));
     }
     let ttl_seconds = v4.ttl_seconds.min(v6.ttl_seconds);
-    Ok(Found { addresses, ttl_seconds })
+    Ok(LookupResult { addresses, ttl_seconds })
 }
 
 /// The data of a type at the end of a name's aliases; none for a type that is not there.

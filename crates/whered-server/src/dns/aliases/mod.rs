@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use whered_dns::Name;
 use whered_engine::{AliasSource, Engine, sync};
 
-use self::lookup::Found;
+use self::lookup::LookupResult;
 use crate::runtime::RuntimeThread;
 
 /// For how long the last addresses serve on while lookups fail.
@@ -55,13 +55,14 @@ pub(crate) struct Aliases {
 }
 
 /// A lookup that has ended.
-type Lookup = (AliasSource, Result<Found, String>);
+type Lookup = (AliasSource, Result<LookupResult, String>);
 
 struct AliasState {
     source: AliasSource,
     due: Instant,
     is_running: bool,
-    /// When addresses were found last.
+    /// When addresses were found last, or when lookups began: a reload may have left some. None:
+    /// that is too long ago.
     found: Option<Instant>,
     is_tried: bool,
     is_failing: bool,
@@ -71,7 +72,7 @@ impl AliasState {
     fn new(source: AliasSource) -> AliasState {
         let due = Instant::now();
         let (is_running, is_tried, is_failing) = (false, false, false);
-        AliasState { source, due, is_running, found: None, is_tried, is_failing }
+        AliasState { source, due, is_running, found: Some(due), is_tried, is_failing }
     }
 
     fn succeeded(&mut self, ttl_seconds: u32) {
@@ -149,7 +150,7 @@ impl Aliases {
     async fn run(self: Arc<Aliases>, mut stopped: watch::Receiver<bool>) {
         let mut running = JoinSet::new();
         loop {
-            let next = self.start_due(&mut running).await;
+            let next = self.start_due(&mut running);
             tokio::select! {
                 _ = stopped.wait_for(|stop| *stop) => return,
                 () = self.changed.notified() => {}
@@ -166,9 +167,9 @@ impl Aliases {
     }
 
     /// Starts what is due. Gives when to look again.
-    async fn start_due(
+    fn start_due(
         &self,
-        running: &mut JoinSet<(AliasSource, Result<Found, String>)>,
+        running: &mut JoinSet<(AliasSource, Result<LookupResult, String>)>,
     ) -> Instant {
         let now = Instant::now();
         let mut due = Vec::new();
@@ -182,7 +183,7 @@ impl Aliases {
             }
         }
         if !due.is_empty() {
-            let resolvers: Arc<[SocketAddr]> = self.resolvers().await.into();
+            let resolvers: Arc<[SocketAddr]> = self.resolvers().into();
             for source in due {
                 let resolvers = Arc::clone(&resolvers);
                 running.spawn(async move {
@@ -195,11 +196,11 @@ impl Aliases {
     }
 
     /// The configured resolvers, or those of the system at this moment.
-    async fn resolvers(&self) -> Vec<SocketAddr> {
+    fn resolvers(&self) -> Vec<SocketAddr> {
         if !self.resolvers.is_empty() {
             return self.resolvers.clone();
         }
-        let text = tokio::fs::read_to_string(SYSTEM_RESOLVERS).await.unwrap_or_default();
+        let text = std::fs::read_to_string(SYSTEM_RESOLVERS).unwrap_or_default();
         let found = lookup::resolvers_of(&text);
         match found.is_empty() {
             true => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 53))],

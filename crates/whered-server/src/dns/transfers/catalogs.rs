@@ -22,7 +22,8 @@ use whered_dns::catalog::{self, CatalogMember};
 use whered_dns::transfer::is_newer;
 use whered_dns::{Name, Zone};
 use whered_engine::{
-    CatalogMembership, EngineError, Generation, MemberZone, Pool, Setup, ZoneSource, sync,
+    AliasSource, CatalogMembership, EngineError, Generation, MemberZone, Pool, Setup, ZoneSource,
+    sync,
 };
 
 use super::members::{CatalogEntries, ChoiceContext, ChosenMember, choose};
@@ -107,7 +108,9 @@ impl Transfers {
     fn add_members(&self, options: &TransferOptions, setup: &mut Setup) {
         let state = sync::lock(&self.catalogs);
         let configured = configured_names(setup.zones.iter());
+        let aliases = alias_owners(&setup.aliases);
         let owners = setup.pools.iter().map(|pool| (&*pool.name, &pool.owners[..]));
+        let owners = owners.chain(aliases.iter().map(|(name, owners)| (&**name, &owners[..])));
         let above_pools = names_above_pools(owners, &configured);
         let stays = |member: &&ChosenMember| {
             let is_followed = settings(options, member).is_some();
@@ -167,6 +170,8 @@ impl Transfers {
         let configured = configured_names(sources.iter());
         let owners =
             generation.pools().iter().map(|pool: &Arc<Pool>| (&*pool.name, &pool.owners[..]));
+        let aliases = alias_owners(&self.engine.alias_sources());
+        let owners = owners.chain(aliases.iter().map(|(name, owners)| (&**name, &owners[..])));
         let above_pools = names_above_pools(owners, &configured);
         let before = state.members.iter();
         let before =
@@ -355,6 +360,12 @@ fn zone_text(zone: &Name) -> String {
 fn configured_names<'a>(sources: impl Iterator<Item = &'a ZoneSource>) -> HashSet<Name> {
     let own = sources.filter(|source| source.member.is_none());
     own.filter_map(|source| source.name.parse().ok()).collect()
+}
+
+/// Aliases as pools: each has one owner.
+fn alias_owners(aliases: &[AliasSource]) -> Vec<(String, [String; 1])> {
+    let owner = |alias: &AliasSource| alias.owner.to_string();
+    aliases.iter().map(|alias| (format!("alias {}", alias.owner), [owner(alias)])).collect()
 }
 
 /// The names at or above owners of pools, up to the zone that has them: a zone of such a name would
