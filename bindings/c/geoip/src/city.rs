@@ -17,7 +17,6 @@ use crate::strings::{Buffer, Malloc, Memory, write, write_text};
 use crate::tree::Address;
 use std::ffi::{c_char, c_int, c_ulong, c_void};
 use std::ptr::null_mut;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// A record for a caller, with its strings in `memory`.
 #[inline(always)]
@@ -59,7 +58,7 @@ fn look_up<R>(
     handle: &Handle,
     address: Address,
     hand_on: impl FnOnce(&City<'_>) -> R,
-) -> Option<R> {
+) -> Option<(u8, R)> {
     let data = handle.data();
     if !is_answered(data, Question::City, address.is_ipv6) {
         return None;
@@ -71,7 +70,7 @@ fn look_up<R>(
     };
     // SAFETY: a null pointer is no place.
     unsafe { set_netmask(handle, null_mut(), depth_bits) };
-    made
+    made.map(|made| (depth_bits, made))
 }
 
 /// The record of an address for the caller to delete; null if it has none.
@@ -100,14 +99,12 @@ fn record(handle: &Handle, address: Option<Address>) -> *mut GeoIPRecord {
 #[inline(never)]
 fn record_slowly(handle: &Handle, address: Address, charset: c_int) -> *mut GeoIPRecord {
     let found = look_up(handle, address, |city| allocated(city, charset));
+    let Some((depth_bits, place)) = found else { return null_mut() };
     // SAFETY: a record that was just made, or null.
-    match unsafe { found.unwrap_or(null_mut()).as_mut() } {
-        None => null_mut(),
-        Some(record) => {
-            record.netmask = handle.netmask().load(Relaxed);
-            record
-        }
+    if let Some(record) = unsafe { place.as_mut() } {
+        record.netmask = c_int::from(depth_bits);
     }
+    place
 }
 
 macro_rules! functions {
@@ -306,11 +303,9 @@ unsafe fn fill_slowly(
         // SAFETY: as above.
         unsafe { record.write(filled) };
     });
-    if found.is_none() {
-        return NOT_FOUND;
-    }
+    let Some((depth_bits, ())) = found else { return NOT_FOUND };
     // SAFETY: the record was filled.
-    unsafe { (*record).netmask = handle.netmask().load(Relaxed) };
+    unsafe { (*record).netmask = c_int::from(depth_bits) };
     if buffer.is_short { TOO_SMALL } else { FOUND }
 }
 

@@ -240,6 +240,10 @@ impl Records {
     fn add(&mut self, bytes: &[u8], layout: &Layout, number: u32) -> Option<u32> {
         let start = usize::try_from(layout.record_offset(number)).ok()?;
         let rest = bytes.get(start..).unwrap_or_default();
+        if rest.is_empty() && layout.edition.content == Content::Text {
+            // As in a file that is read: no byte is no text.
+            return Some(0);
+        }
         let record = match layout.edition.content {
             // A record behind the file's end is nothing.
             Content::City => match records::city(rest, layout.edition.has_metro_codes()) {

@@ -12,6 +12,7 @@
 )]
 
 use crate::abi::{CHARSET_UTF8, GeoIP};
+use crate::handle::Handle;
 use crate::status::guarded;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::ptr::null;
@@ -439,7 +440,7 @@ pub(crate) unsafe extern "C" fn GeoIP_country_name_by_id(
     id: c_int,
 ) -> *const c_char {
     // SAFETY: the caller keeps the contract above.
-    let charset = unsafe { gi.as_ref() }.map_or(0, |gi| gi.charset);
+    let charset = unsafe { Handle::of(gi) }.map_or(0, Handle::charset);
     name(id, charset)
 }
 

@@ -44,23 +44,30 @@ pub(crate) unsafe extern "C" fn GeoIP_range_by_ip_gl(
 ///
 /// `lookup` is a place for the mask, or null.
 unsafe fn range(handle: &Handle, address: u32, lookup: *mut GeoIPLookup) -> Option<(u32, u32)> {
+    // Many lookups: the data must not be freed meanwhile, however long they take.
+    let _pin = handle.reload.pin();
     let data = handle.data();
     let mut steps = data.layout.size_bytes.saturating_mul(4).saturating_add(256);
-    // The number of an address, and the first and last address of its network. A broken tree has
-    // the number 0, sets no mask, and the one before goes on, as in the original.
+    // The number of an address, the first and last address of its network, and the mask. A broken
+    // tree has the number 0 and no mask; then that of the handle goes on, as in the original.
     let network = |address: u32, lookup: *mut GeoIPLookup| {
-        // SAFETY: the caller's promise, and a null pointer is no place.
-        let number = unsafe { seek(handle, data, Address::v4(address), lookup) };
-        let length = handle.netmask().load(Relaxed).clamp(0, 32) as u32;
-        let host = u32::MAX.checked_shr(length).unwrap_or(0);
-        (number, address & !host, address | host)
+        let mut own = GeoIPLookup { netmask: handle.netmask().load(Relaxed) };
+        // SAFETY: a place of our own.
+        let number = unsafe { seek(handle, data, Address::v4(address), &raw mut own) };
+        // SAFETY: the caller's promise.
+        if let Some(lookup) = unsafe { lookup.as_mut() }
+            && number != 0
+        {
+            lookup.netmask = own.netmask;
+        }
+        let host = u32::MAX.checked_shr(own.netmask.clamp(0, 32) as u32).unwrap_or(0);
+        (number, address & !host, address | host, own.netmask)
     };
-    let (number, mut first, mut last) = network(address, lookup);
-    let mask = handle.netmask().load(Relaxed);
+    let (number, mut first, mut last, mask) = network(address, lookup);
     while number != 0
         && let Some(before) = first.checked_sub(1)
     {
-        let (other, start, _) = network(before, null_mut());
+        let (other, start, ..) = network(before, null_mut());
         if other != number {
             break;
         }
@@ -70,7 +77,7 @@ unsafe fn range(handle: &Handle, address: u32, lookup: *mut GeoIPLookup) -> Opti
     while number != 0
         && let Some(behind) = last.checked_add(1)
     {
-        let (other, _, end) = network(behind, null_mut());
+        let (other, _, end, _) = network(behind, null_mut());
         if other != number {
             break;
         }

@@ -20,7 +20,8 @@
 //! file that cannot be opened changes nothing.
 //!
 //! Threads: one looks while the others go on with the data they have. Old data is freed by a look
-//! that comes [`GRACE`] after the swap: a lookup takes microseconds, and none is as old.
+//! that comes [`GRACE`] after the swap: a lookup takes
+//! microseconds, and none is as old. A range, which is many lookups, pins the data.
 
 use crate::data::Data;
 use crate::handle::Handle;
@@ -29,7 +30,7 @@ use crate::status::keeping_errno;
 use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 /// How long a file that was written in place must have been left alone.
@@ -52,8 +53,27 @@ pub(crate) struct Reload {
     pub(crate) unchecked: AtomicU32,
     /// The readings of the clock in the present second.
     readings: AtomicU32,
+    /// The calls under way that may take longer than [`GRACE`].
+    pins: AtomicU32,
     /// Data that was replaced, and when.
     retired: Mutex<Vec<(Instant, Box<Data>)>>,
+}
+
+/// While it lives, no data of the handle is freed.
+pub(crate) struct Pin<'a>(&'a AtomicU32);
+
+impl Reload {
+    /// Keeps data that is replaced from being freed.
+    pub(crate) fn pin(&self) -> Pin<'_> {
+        self.pins.fetch_add(1, SeqCst);
+        Pin(&self.pins)
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
 }
 
 /// Reads the clock, and looks at the file if it shows another second than at the last look.
@@ -81,7 +101,9 @@ fn check(handle: &Handle, now: i64) {
     }
     let Ok(mut retired) = handle.reload.retired.try_lock() else { return };
     keeping_errno(|| {
-        retired.retain(|(since, _)| since.elapsed() < GRACE);
+        if handle.reload.pins.load(SeqCst) == 0 {
+            retired.retain(|(since, _)| since.elapsed() < GRACE);
+        }
         // SAFETY: the present data; only this function replaces it, and it holds the lock.
         let present = unsafe { &*handle.data.load(Acquire) };
         let Ok(identity) = Identity::at(handle.path()) else { return };
