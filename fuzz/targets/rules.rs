@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use whered_rules::check::{Effort, check};
 use whered_rules::normal::{NoPlaces, NormalForm, Options};
 use whered_rules::{
-    Family, Packet, RulesError, Ruleset, cases, classbench, iptables, naive, nft, text,
+    Family, Packet, RulesError, Ruleset, cases, classbench, flat, iptables, naive, nft, text,
 };
 
 fuzz_target!(|bytes: &[u8]| {
@@ -50,4 +50,8 @@ fn use_it(ruleset: &Ruleset) {
     }
     let _not_in_iptables = iptables::write(ruleset, Family::Ipv4).is_err();
     let _not_in_nft = nft::write(ruleset).is_err();
+    for counters in [false, true] {
+        let options = flat::Options { counters, ..flat::Options::default() };
+        let _not_compiled = flat::compile(ruleset, &NoPlaces, options).is_err();
+    }
 }

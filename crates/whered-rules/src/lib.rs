@@ -39,6 +39,7 @@ pub mod classbench;
 pub mod classify;
 pub mod compile;
 mod error;
+pub mod flat;
 mod format;
 mod hooks;
 pub mod iptables;

@@ -17,8 +17,8 @@ pub(crate) use crate::formats::FormatsArguments;
 pub(crate) use crate::import::flags::{ImportCommand, ImportPointsArguments, ImportRedisArguments};
 pub(crate) use crate::ingest::{FeedsArguments, IngestArguments};
 pub(crate) use crate::rules::flags::{
-    MatchArguments, RulesCheckArguments, RulesCommand, RulesConvertArguments,
-    RulesExplainArguments, RulesTestArguments,
+    MatchArguments, RulesApplyArguments, RulesCheckArguments, RulesCommand, RulesCompileArguments,
+    RulesConvertArguments, RulesExplainArguments, RulesTestArguments,
 };
 use crate::server::RespServer;
 pub(crate) use crate::steer::SteerCommand;

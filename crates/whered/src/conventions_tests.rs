@@ -6,7 +6,7 @@ use crate::cli::Cli;
 use crate::exit_codes;
 
 /// Options that share their name with those of other commands and mean something else.
-const ANOTHER_MEANING: [(&str, &str); 4] = [
+const ANOTHER_MEANING: [(&str, &str); 5] = [
     // A numbered database of Redis.
     ("import redis", "db"),
     // A header of HTTP.
@@ -14,6 +14,8 @@ const ANOTHER_MEANING: [(&str, &str); 4] = [
     // A folder.
     ("man", "output"),
     ("zone convert-gdnsd", "output"),
+    // A language.
+    ("rules compile", "to"),
 ];
 
 const PAGE: &str = include_str!("../../../docs/reference/command-line.md");

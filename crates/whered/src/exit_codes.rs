@@ -11,7 +11,7 @@ pub(crate) const CODES: [(u8, &str); 3] = [
 ];
 
 /// When a command ends with 1. The others never do.
-pub(crate) const ONE: [(&str, &str); 18] = [
+pub(crate) const ONE: [(&str, &str); 19] = [
     ("db diff", "the files differ"),
     ("enrich", "no record has an address that was found"),
     ("export", "the server has no table and no collection of that name"),
@@ -21,6 +21,7 @@ pub(crate) const ONE: [(&str, &str); 18] = [
     ("lookup", "no address was found"),
     ("reload", "no server uses the data directory"),
     ("repair", "something was changed"),
+    ("rules apply", "`--diff` finds a difference"),
     ("rules check", "a rule is unreachable or doubtful"),
     ("rules test", "a verdict is not the expected one"),
     ("status", "no server answers there"),

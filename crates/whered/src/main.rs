@@ -75,6 +75,8 @@ fn main() -> ExitCode {
         Command::Rules(RulesCommand::Test(arguments)) => rules::test(&arguments),
         Command::Rules(RulesCommand::Explain(arguments)) => rules::explain(&arguments),
         Command::Rules(RulesCommand::Convert(arguments)) => rules::convert(&arguments),
+        Command::Rules(RulesCommand::Compile(arguments)) => rules::compile(&arguments),
+        Command::Rules(RulesCommand::Apply(arguments)) => rules::apply(&arguments),
         Command::Status(arguments) => control::status(&arguments),
         Command::Reload(arguments) => control::reload(&arguments),
         Command::Stop(arguments) => control::stop(&arguments),

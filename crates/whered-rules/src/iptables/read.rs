@@ -90,6 +90,7 @@ pub fn read(file: &str, text: &str, options: Options<'_>) -> Result<Ruleset, Rul
     read_table(chosen, options, &mut builder, &mut problems);
     if problems.is_empty() {
         let mut ruleset = builder.build()?;
+        set_priorities(&mut ruleset, options.table);
         let entry = ruleset.chain(ruleset.entry()).name.clone();
         if options.chain.is_none() {
             other_chains(&ruleset, &mut problems);
@@ -331,6 +332,20 @@ fn read_chain(
             }
         }
         Err(error) => problems.extend(error),
+    }
+}
+
+/// The order in which a packet of a hook meets the tables.
+fn set_priorities(ruleset: &mut Ruleset, table: &str) {
+    let priority = match table {
+        "raw" => -300,
+        "mangle" => -150,
+        "nat" => -100,
+        "security" => 50,
+        _ => 0,
+    };
+    for chain in ruleset.chains.iter_mut().filter(|chain| chain.hook.is_some()) {
+        chain.priority = Some(priority);
     }
 }
 

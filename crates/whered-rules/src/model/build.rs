@@ -88,6 +88,11 @@ impl RulesetBuilder {
         self.chains[chain.index()].hook = Some(hook);
     }
 
+    /// Says when packets of a hook enter a chain, lowest first.
+    pub fn set_priority(&mut self, chain: ChainId, priority: i32) {
+        self.chains[chain.index()].priority = Some(priority);
+    }
+
     fn origin(&self, line: u32) -> Origin {
         Origin { file: Arc::clone(&self.file), line }
     }
@@ -104,6 +109,7 @@ impl RulesetBuilder {
             policy: None,
             counters: None,
             hook: None,
+            priority: None,
             origin,
             rules: Vec::new(),
         });

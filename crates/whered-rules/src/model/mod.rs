@@ -119,6 +119,8 @@ pub struct Chain {
     pub counters: Option<Counters>,
     /// The kernel's hook at which packets enter it, where that is known.
     pub hook: Option<Hook>,
+    /// Its place among the chains of that hook, lowest first, where that is known.
+    pub priority: Option<i32>,
     /// Where it was declared.
     pub origin: Origin,
     /// Its rules in order.

@@ -16,7 +16,7 @@ use crate::ranges::Ranges;
 
 /// The texts of a condition, of which a line has one; none if nothing meets it. The family is
 /// given where the rule has a field of one family.
-pub(super) fn condition_choices(
+pub(crate) fn condition_choices(
     ruleset: &Ruleset,
     condition: &Condition,
     family: Option<Family>,

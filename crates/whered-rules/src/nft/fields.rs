@@ -119,6 +119,10 @@ pub(super) fn conditions(
         Field::Address(side, family) if mask.is_some() && !is_compared => {
             masked_address(side, family, mask, right)?
         }
+        // No bit is compared: the field only has to be there.
+        Field::Port(side, _) if compares_no_bit(operator, mask, right) => {
+            Test::Port(side, vec![(0, u16::MAX)])
+        }
         // Other bits of fields are looked at seldom.
         _ if mask.is_some() => open::uncertain("mask", left),
         Field::Address(side, family) if is_compared => {
@@ -138,6 +142,12 @@ pub(super) fn conditions(
     };
     all.push(Condition::new(tests, negated));
     Ok(vec![all])
+}
+
+/// `field & 0 == 0`.
+fn compares_no_bit(operator: &str, mask: Option<&Node>, right: &Node) -> bool {
+    let is_zero = |node: &Node| node.number() == Some(0);
+    operator == "==" && mask.is_some_and(is_zero) && is_zero(right)
 }
 
 /// `address & mask == value`, of which the mask may have gaps.

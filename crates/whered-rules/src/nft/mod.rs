@@ -25,5 +25,8 @@ mod open;
 mod read;
 mod write;
 
+pub(crate) use choices::condition_choices;
+pub(crate) use names::{identifier, set_name};
 pub use read::{Options, read};
 pub use write::write;
+pub(crate) use write::{Cannot, asked_sets, families, reject, rule_lines, write_set};

@@ -167,7 +167,7 @@ const KEYWORDS: &[&str] = &[
 ];
 
 /// nft takes letters, digits and a few others, a letter first.
-pub(super) fn identifier(name: &str) -> Result<&str, Cannot> {
+pub(crate) fn identifier(name: &str) -> Result<&str, Cannot> {
     if KEYWORDS.contains(&name) {
         return Err(format!("found the name {name:?}, which is a word of nft's language"));
     }
@@ -181,7 +181,7 @@ pub(super) fn identifier(name: &str) -> Result<&str, Cannot> {
 }
 
 /// Sets are of one family in nft: where both are written, their names end with it.
-pub(super) fn set_name(ruleset: &Ruleset, name: &str, family: Family) -> Result<String, Cannot> {
+pub(crate) fn set_name(ruleset: &Ruleset, name: &str, family: Family) -> Result<String, Cannot> {
     let name = identifier(name)?;
     Ok(match (ruleset.family, family) {
         (Some(_), _) => name.to_owned(),

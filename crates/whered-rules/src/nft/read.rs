@@ -273,6 +273,10 @@ impl Reader<'_> {
             if let (Ok(id), Some(hook)) = (&declared, Hook::named(&hook)) {
                 self.builder.set_hook(*id, hook);
             }
+            let priority = node.get("prio").and_then(signed);
+            if let (Ok(id), Some(priority)) = (&declared, priority) {
+                self.builder.set_priority(*id, priority);
+            }
             self.bases.push(BaseChain { name, hook });
         }
         if let Err(error) = declared {
@@ -555,6 +559,12 @@ fn none_of(keys: Vec<Vec<Condition>>, map: &Node) -> Vec<Condition> {
         Some(Condition::new(last.test, !last.negated))
     };
     common.into_iter().chain(keys.into_iter().filter_map(opposite)).collect()
+}
+
+/// A number that may be below zero, which is text here.
+fn signed(node: &Node) -> Option<i32> {
+    let positive = node.number().and_then(|number| i32::try_from(number).ok());
+    positive.or_else(|| node.text()?.parse().ok())
 }
 
 /// A log; flags say what else of the packet is written down.

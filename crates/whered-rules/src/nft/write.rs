@@ -20,7 +20,10 @@ use crate::packet::{Family, PORT_PROTOCOLS};
 use crate::ranges::Ranges;
 
 /// Why something cannot be written.
-pub(super) type Cannot = String;
+pub(crate) type Cannot = String;
+
+/// How many lines one rule may become for a family.
+const LINES_LIMIT: usize = 4096;
 
 /// The ruleset as one table.
 ///
@@ -65,7 +68,7 @@ pub fn write(ruleset: &Ruleset) -> Result<String, RulesError> {
     Ok(out + "}\n")
 }
 
-fn families(ruleset: &Ruleset) -> &'static [Family] {
+pub(crate) fn families(ruleset: &Ruleset) -> &'static [Family] {
     match ruleset.family {
         None => &Family::BOTH,
         Some(Family::Ipv4) => &[Family::Ipv4],
@@ -74,7 +77,7 @@ fn families(ruleset: &Ruleset) -> &'static [Family] {
 }
 
 /// Declared sets, and live ones that are only asked for.
-fn asked_sets(ruleset: &Ruleset) -> Vec<String> {
+pub(crate) fn asked_sets(ruleset: &Ruleset) -> Vec<String> {
     let mut names: Vec<String> = ruleset.sets.iter().map(|set| set.name.clone()).collect();
     for condition in ruleset.rules.iter().flat_map(|rule| &rule.conditions) {
         if let Test::Set(_, name) = &condition.test
@@ -86,7 +89,13 @@ fn asked_sets(ruleset: &Ruleset) -> Vec<String> {
     names
 }
 
-fn write_set(ruleset: &Ruleset, set: &str, name: &str, family: Family, out: &mut String) {
+pub(crate) fn write_set(
+    ruleset: &Ruleset,
+    set: &str,
+    name: &str,
+    family: Family,
+    out: &mut String,
+) {
     let kind = if family == Family::Ipv4 { "ipv4_addr" } else { "ipv6_addr" };
     let items = ruleset.set_named(set).and_then(|set| set.elements.as_deref()).unwrap_or(&[]);
     let ranges = ranges_of_addresses(items, family);
@@ -148,7 +157,7 @@ fn write_chain(
 }
 
 /// The lines of one rule; a rule that no packet can meet becomes a remark.
-fn rule_lines(ruleset: &Ruleset, rule: &Rule) -> Result<Vec<String>, Cannot> {
+pub(crate) fn rule_lines(ruleset: &Ruleset, rule: &Rule) -> Result<Vec<String>, Cannot> {
     let end = statements(ruleset, rule)?;
     let splits = rule.conditions.iter().any(|condition| {
         matches!(
@@ -185,7 +194,12 @@ fn rule_lines(ruleset: &Ruleset, rule: &Rule) -> Result<Vec<String>, Cannot> {
                     choice => format!("{branch}{choice} "),
                 })
             });
-            branches = longer.collect();
+            branches = longer.take(LINES_LIMIT + 1).collect();
+            if branches.len() > LINES_LIMIT {
+                return Err(format!(
+                    "found conditions that nft can only say in more than {LINES_LIMIT} lines"
+                ));
+            }
         }
         lines.extend(branches.into_iter().map(|branch| branch + &end));
     }
@@ -273,7 +287,7 @@ fn quoted(text: &str) -> Result<String, Cannot> {
 }
 
 /// In nft's words.
-fn reject(with: Option<&str>) -> Result<String, Cannot> {
+pub(crate) fn reject(with: Option<&str>) -> Result<String, Cannot> {
     let Some(with) = with else { return Ok("reject".to_owned()) };
     let words = match with {
         "tcp-reset" => "tcp reset".to_owned(),

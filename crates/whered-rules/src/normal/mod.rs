@@ -147,6 +147,27 @@ pub struct NormalForm {
     pub(crate) layout: Layout,
 }
 
+/// What rules ask by themselves, whatever chains lead to them: conjunctions of one family.
+pub(crate) struct RuleConditions<'r>(RuleLowering<'r>);
+
+impl<'r> RuleConditions<'r> {
+    /// Of a ruleset without places.
+    pub(crate) fn of(ruleset: &'r Ruleset, family: Family) -> Result<Self, RulesError> {
+        RuleLowering::new(ruleset, family, &NoPlaces).map(RuleConditions)
+    }
+
+    /// Conjunctions that exclude each other. Questions are left out: a packet that meets the rule
+    /// meets one of them, but not the other way round.
+    pub(crate) fn rule(&self, rule: &Rule) -> Vec<Conjunction> {
+        self.0.rule(rule)
+    }
+
+    /// How large the numbers of each field can get.
+    pub(crate) fn domain(&self) -> &Domain {
+        &self.0.domain
+    }
+}
+
 impl NormalForm {
     /// Flattens a ruleset for packets of one family.
     ///

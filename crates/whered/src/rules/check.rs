@@ -7,6 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use whered_engine::FilePlaces;
+use whered_rules::Ruleset;
 use whered_rules::check::{Effort, Finding, check};
 
 use super::load::{self, Options};
@@ -18,7 +19,8 @@ pub(crate) fn run(arguments: &RulesCheckArguments) -> Result<Outcome, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let places = load::places(&arguments.db)?;
     let (mut found, mut failed) = (false, false);
-    for path in &arguments.files {
+    let files = arguments.files.iter().map(|path| Some(path.as_path()));
+    for path in files.chain(arguments.live.live.then_some(None)) {
         match one(path, arguments, &places, &mut out)? {
             Outcome::Found => {}
             Outcome::NotFound => found = true,
@@ -35,12 +37,17 @@ pub(crate) fn run(arguments: &RulesCheckArguments) -> Result<Outcome, Failure> {
 
 /// A file that cannot be read does not keep the next one from being checked.
 fn one(
-    path: &Path,
+    path: Option<&Path>,
     arguments: &RulesCheckArguments,
     places: &FilePlaces,
     out: &mut impl Write,
 ) -> Result<Outcome, Failure> {
-    let (ruleset, doubt) = match load::ruleset_and_doubt(path, Options::from(&arguments.read)) {
+    let options = Options::from(&arguments.read);
+    let read = match path {
+        Some(path) => load::ruleset_and_doubt(path, options),
+        None => load::live(options).map(|ruleset| (ruleset, None)),
+    };
+    let (ruleset, doubt) = match read {
         Ok(read) => read,
         Err(wrong) => return told(wrong),
     };
@@ -62,17 +69,22 @@ fn one(
         let finding = |finding: &Finding| json!({ "origin": finding.origin.to_string(), "line": finding.origin.line, "message": finding.message });
         let findings: Vec<Value> = report.findings.iter().map(finding).collect();
         let doubt = doubt.as_ref().map(ToString::to_string);
-        let (file, undecided) = (load::shown(path), report.undecided);
+        let (file, undecided) = (name_of(&ruleset), report.undecided);
         let object =
             json!({ "file": file, "doubt": doubt, "findings": findings, "undecided": undecided });
         writeln!(out, "{object}")?;
     }
     if report.undecided > 0 {
-        let (name, count) = (load::shown(path), report.undecided);
+        let (name, count) = (name_of(&ruleset), report.undecided);
         complain(&format!("{name}: {count} rules could be proved neither useful nor useless"));
     }
     let is_clean = report.findings.is_empty() && doubt.is_none();
     Ok(if is_clean { Outcome::Found } else { Outcome::NotFound })
+}
+
+/// The file's name, or what listed the rules.
+fn name_of(ruleset: &Ruleset) -> &str {
+    &ruleset.chain(ruleset.entry()).origin.file
 }
 
 fn told(wrong: load::Wrong) -> Result<Outcome, Failure> {

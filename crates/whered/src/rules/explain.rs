@@ -24,10 +24,11 @@ pub(crate) fn run(arguments: &RulesExplainArguments) -> Result<Outcome, Failure>
             format!("found --destination {found}: allowed is an address of the source's family");
         return Err(Failure::Message(message));
     }
-    let ruleset = match load::ruleset(&arguments.file, Options::from(&arguments.read)) {
-        Ok(ruleset) => ruleset,
-        Err(wrong) => return wrong.tell(),
-    };
+    let ruleset =
+        match load::file_or_live(arguments.file.as_deref(), Options::from(&arguments.read)) {
+            Ok(ruleset) => ruleset,
+            Err(wrong) => return wrong.tell(),
+        };
     let file_places = load::places(&arguments.db)?;
     if let Err(failed) = load::refuse_places(&ruleset, &file_places) {
         return Ok(failed);

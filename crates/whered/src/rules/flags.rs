@@ -25,6 +25,105 @@ pub(crate) enum RulesCommand {
     Explain(RulesExplainArguments),
     /// Convert rules to another format
     Convert(RulesConvertArguments),
+    /// Compile rules to an nftables program with few lookups per packet
+    Compile(RulesCompileArguments),
+    /// Compile rules and load them into the kernel, with a way back
+    ///
+    /// Exit code 1 if `--diff` finds a difference.
+    Apply(RulesApplyArguments),
+}
+
+/// Rules of this host instead of a file.
+#[derive(Args)]
+pub(crate) struct LiveArguments {
+    /// Read the rules that this host has loaded in nft, or in iptables with --input-format iptables
+    #[arg(long)]
+    pub(crate) live: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct RulesCompileArguments {
+    /// The rules; - for standard input
+    #[arg(value_name = "FILE", required_unless_present = "live", conflicts_with = "live")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) live: LiveArguments,
+    /// Database file for countries and other places in rules (.mmdb or legacy GeoIP .dat);
+    /// repeatable
+    #[arg(long, value_name = "[NAME=]FILE")]
+    pub(crate) db: Vec<String>,
+    #[command(flatten)]
+    pub(crate) read: ReadArguments,
+    /// Language of the program
+    #[arg(long, value_enum, default_value_t = CompileTarget::Nft)]
+    pub(crate) to: CompileTarget,
+    /// Name of the table that the program makes, and replaces
+    #[arg(long, value_name = "TABLE", default_value = "whered")]
+    pub(crate) name: String,
+    /// Keep packet and byte counters of each rule
+    #[arg(long)]
+    pub(crate) counters: bool,
+    /// Print which rules went where and what a packet costs, instead of the program
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// Print the plan as JSON: --explain
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Output file; without it, standard output
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Args)]
+#[command(group = clap::ArgGroup::new("end").required(true).multiple(false)
+    .args(["keep", "confirm_within", "probe", "confirm", "diff"]))]
+pub(crate) struct RulesApplyArguments {
+    /// The rules; - for standard input
+    #[arg(value_name = "FILE", required_unless_present = "confirm", conflicts_with = "confirm")]
+    pub(crate) file: Option<PathBuf>,
+    /// Database file for countries and other places in rules (.mmdb or legacy GeoIP .dat);
+    /// repeatable
+    #[arg(long, value_name = "[NAME=]FILE")]
+    pub(crate) db: Vec<String>,
+    #[command(flatten)]
+    pub(crate) read: ReadArguments,
+    /// Name of the table that the program makes, and replaces
+    #[arg(long, value_name = "TABLE", default_value = "whered")]
+    pub(crate) name: String,
+    /// Keep packet and byte counters of each rule
+    #[arg(long)]
+    pub(crate) counters: bool,
+    /// Load the old rules again after this time, unless --confirm comes before
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..86_400))]
+    pub(crate) confirm_within: Option<u64>,
+    /// Confirm if this shell command succeeds within 10 seconds; else load the old rules again
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) probe: Option<String>,
+    /// Keep the rules without a confirmation
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Confirm the rules that were loaded
+    #[arg(long)]
+    pub(crate) confirm: bool,
+    /// Print what would change, and load nothing
+    #[arg(long)]
+    pub(crate) diff: bool,
+    /// Replace a table of this name that another program has loaded or changed
+    #[arg(long)]
+    pub(crate) replace: bool,
+    /// Where to remember what was loaded
+    #[arg(long, value_name = "DIR", default_value_os_t = super::apply::default_state_dir().to_owned())]
+    pub(crate) state_dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What rules are compiled to.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompileTarget {
+    /// Input for `nft -f`
+    Nft,
 }
 
 /// Options for reading a rules file.
@@ -50,8 +149,10 @@ pub(crate) struct ReadArguments {
 #[derive(Args)]
 pub(crate) struct RulesCheckArguments {
     /// Rules files; - for standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "live", conflicts_with = "live")]
     pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) live: LiveArguments,
     /// Database file for countries and other places in rules (.mmdb or legacy GeoIP .dat);
     /// repeatable
     #[arg(long, value_name = "[NAME=]FILE")]
@@ -85,8 +186,10 @@ pub(crate) struct RulesTestArguments {
 #[derive(Args)]
 pub(crate) struct RulesExplainArguments {
     /// The rules; - for standard input
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "live", conflicts_with = "live")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) live: LiveArguments,
     /// Database file for countries and other places in rules (.mmdb or legacy GeoIP .dat);
     /// repeatable
     #[arg(long, value_name = "[NAME=]FILE")]

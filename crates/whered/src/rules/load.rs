@@ -99,6 +99,25 @@ pub(super) fn text_of(path: &Path) -> Result<String, Failure> {
 /// What some editors write before UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// Reads the rules of a file, or without one those that this host has loaded.
+pub(super) fn file_or_live(path: Option<&Path>, options: Options<'_>) -> Result<Ruleset, Wrong> {
+    match path {
+        Some(path) => ruleset(path, options),
+        None => {
+            let ruleset = live(options)?;
+            tell_open(&ruleset);
+            Ok(ruleset)
+        }
+    }
+}
+
+/// Reads the rules that this host has loaded.
+pub(super) fn live(options: Options<'_>) -> Result<Ruleset, Wrong> {
+    let format = options.format.unwrap_or(Format::Nft);
+    let (name, rules) = super::live::listing(format)?;
+    of_text(name, &rules, Options { format: Some(format), ..options })
+}
+
 /// Reads a ruleset, and tells what is doubtful about its prefixes.
 pub(super) fn ruleset(path: &Path, options: Options<'_>) -> Result<Ruleset, Wrong> {
     let (ruleset, doubt) = ruleset_and_doubt(path, options)?;
@@ -232,20 +251,22 @@ impl Sets for FileSets<'_> {
     }
 }
 
+/// The sets whose members only a server knows.
+pub(super) fn live_sets(ruleset: &Ruleset) -> BTreeSet<&str> {
+    let conditions = ruleset.rules().iter().flat_map(|rule| &rule.conditions);
+    let asked = conditions.filter_map(|condition| match &condition.test {
+        Test::Set(_, name) => Some(name.as_str()),
+        _ => None,
+    });
+    let is_live = |name: &&str| ruleset.set_named(name).is_none_or(|set| set.elements.is_none());
+    asked.filter(is_live).collect()
+}
+
 /// Tells which sets are taken as empty, since only a server knows what they hold.
 pub(super) fn tell_live_sets(ruleset: &Ruleset) {
-    let conditions = ruleset.rules().iter().flat_map(|rule| &rule.conditions);
-    let asked: BTreeSet<&str> = conditions
-        .filter_map(|condition| match &condition.test {
-            Test::Set(_, name) => Some(name.as_str()),
-            _ => None,
-        })
-        .collect();
-    for name in asked {
-        if ruleset.set_named(name).is_none_or(|set| set.elements.is_none()) {
-            let file = &ruleset.chain(ruleset.entry()).origin.file;
-            complain(&format!("{file}: set {name:?} is live; it is taken as empty"));
-        }
+    for name in live_sets(ruleset) {
+        let file = &ruleset.chain(ruleset.entry()).origin.file;
+        complain(&format!("{file}: set {name:?} is live; it is taken as empty"));
     }
 }
 

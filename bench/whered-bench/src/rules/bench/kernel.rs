@@ -53,15 +53,29 @@ impl Way {
 /// Measures one size, or says why not.
 pub(super) fn measure(options: &Options, count: usize) -> Result<Table, String> {
     let prefixes = seed::addresses(count, options.seed);
+    let rows =
+        in_own_namespace(|sender| in_namespace(&sender.socket, &prefixes, options.rounds.min(5)))?;
+    let note = "One refused `sendto` over all parts of the ruleset, nanoseconds of processor time.";
+    Ok(Table { note: note.to_owned(), entries: count, rows, ..Table::default() })
+}
+
+/// Where packets are sent.
+pub(super) struct Sender {
+    pub(super) socket: UdpSocket,
+}
+
+/// Does something in a network namespace of its own.
+pub(super) fn in_own_namespace<T: Send>(
+    work: impl FnOnce(&Sender) -> Result<T, String> + Send,
+) -> Result<T, String> {
     // A thread of its own: the namespace goes with it.
     let work = || {
         enter_namespace()?;
-        in_namespace(&prefixes, options.rounds.min(5))
+        let socket = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+        work(&Sender { socket })
     };
-    let rows = std::thread::scope(|scope| scope.spawn(work).join());
-    let rows = rows.map_err(|_| "the measuring thread failed".to_owned())??;
-    let note = "One refused `sendto` over all parts of the ruleset, nanoseconds of processor time.";
-    Ok(Table { note: note.to_owned(), entries: count, rows, ..Table::default() })
+    let done = std::thread::scope(|scope| scope.spawn(work).join());
+    done.map_err(|_| "the measuring thread failed".to_owned())?
 }
 
 #[cfg(target_os = "linux")]
@@ -80,8 +94,11 @@ fn enter_namespace() -> Result<(), String> {
     Err("no network namespaces on this system".to_owned())
 }
 
-fn in_namespace(prefixes: &[Prefix4], rounds: usize) -> Result<Vec<Row>, String> {
-    let socket = UdpSocket::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+fn in_namespace(
+    socket: &UdpSocket,
+    prefixes: &[Prefix4],
+    rounds: usize,
+) -> Result<Vec<Row>, String> {
     let row = |way: Way| Row { name: way.name().to_owned(), bytes: 0, nanoseconds: Vec::new() };
     let mut rows = Way::ALL.map(row);
     // A linear walk of 16,384 rules takes some 40 microseconds a packet.
@@ -90,9 +107,9 @@ fn in_namespace(prefixes: &[Prefix4], rounds: usize) -> Result<Vec<Row>, String>
         for turn in 0..Way::ALL.len() {
             let place = (turn + round) % Way::ALL.len();
             load(Way::ALL[place], prefixes)?;
-            send(&socket, sends / 2)?;
+            send(socket, sends / 2)?;
             let before = now()?;
-            send(&socket, sends)?;
+            send(socket, sends)?;
             rows[place].nanoseconds.push((now()? - before) as f64 / sends as f64);
             unload(Way::ALL[place])?;
         }
@@ -101,7 +118,7 @@ fn in_namespace(prefixes: &[Prefix4], rounds: usize) -> Result<Vec<Row>, String>
 }
 
 /// Sends `count` packets, all of which the rules must refuse.
-fn send(socket: &UdpSocket, count: usize) -> Result<(), String> {
+pub(super) fn send(socket: &UdpSocket, count: usize) -> Result<(), String> {
     for _ in 0..count {
         match socket.send_to(b"x", "127.0.0.1:80") {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
@@ -112,7 +129,7 @@ fn send(socket: &UdpSocket, count: usize) -> Result<(), String> {
     Ok(())
 }
 
-fn now() -> Result<u64, String> {
+pub(super) fn now() -> Result<u64, String> {
     thread_cpu_nanoseconds().map_err(|error| error.to_string())
 }
 
@@ -186,7 +203,7 @@ fn nft(way: Way, prefixes: &[Prefix4]) -> String {
 }
 
 /// Runs a program with a text on its standard input.
-fn command(program: &str, arguments: &[&str], input: &str) -> Result<(), String> {
+pub(super) fn command(program: &str, arguments: &[&str], input: &str) -> Result<(), String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{program}: {error}");
     let mut child = Command::new(program)
         .args(arguments)

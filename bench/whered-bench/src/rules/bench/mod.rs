@@ -7,12 +7,14 @@
 //! section ──► set or rules, questions ──► engines ──► rounds ──► Table ──► Report: JSON
 //!
 //! sections: cidrs-16 ... blocklist, seed-16 ..., acl-256 ..., places-..., kernel-16 ...
+//!           flat-seed-16 ...
 //! ```
 //!
 //! A section that cannot be measured here is told with its reason. Everything is drawn from a seed.
 
 mod bars;
 mod cidrs;
+mod flat;
 mod kernel;
 mod places;
 mod report;
@@ -135,6 +137,7 @@ enum Section {
     Real(PathBuf),
     Places(Shape, usize),
     Kernel(usize),
+    Flat(flat::Rules, usize),
 }
 
 const SHAPES: [Shape; 3] = [Shape::Acl, Shape::Fw, Shape::Ipc];
@@ -160,6 +163,14 @@ fn sections(options: &Options) -> Vec<(String, Section)> {
         list.extend([256, 4096].map(named));
     }
     list.extend(kernel::SIZES.map(|count| (format!("kernel-{count}"), Section::Kernel(count))));
+    let flat = [flat::Rules::Seed]
+        .into_iter()
+        .chain(SHAPES.map(flat::Rules::Accepting))
+        .chain(SHAPES.map(flat::Rules::Mixed));
+    for rules in flat {
+        let named = |count| (format!("flat-{}-{count}", rules.name()), Section::Flat(rules, count));
+        list.extend([16, 256, 4096, 16_384, 100_000].map(named));
+    }
     list.retain(|(name, _)| options.wants(name));
     list
 }
@@ -213,6 +224,7 @@ fn measure(options: &Options, rivals: &dyn Rivals, section: &Section) -> Result<
             places::measure(options, folder, *shape, *count)
         }
         Section::Kernel(count) => kernel::measure(options, *count),
+        Section::Flat(rules, count) => flat::measure(options, *rules, *count),
     }
 }
 
