@@ -54,6 +54,14 @@ is_there() {
     chromium) is_there chromium-browser || is_there google-chrome || command -v chromium > /dev/null ;;
     python-maxminddb) /usr/bin/python3 -c 'from maxminddb import extension' > /dev/null 2>&1 ;;
     nginx-geoip2) [ -f /usr/lib/nginx/modules/ngx_http_geoip2_module.so ] ;;
+    nginx-geoip) [ -f /usr/lib/nginx/modules/ngx_http_geoip_module.so ] && [ -f /usr/lib/nginx/modules/ngx_stream_geoip_module.so ] ;;
+    nginx-modsecurity) [ -f /usr/lib/nginx/modules/ngx_http_modsecurity_module.so ] ;;
+    apache-geoip) [ -f /usr/lib/apache2/modules/mod_geoip.so ] ;;
+    proftpd-geoip) [ -f /usr/lib/proftpd/mod_geoip.so ] ;;
+    pdns-geoip) ls /usr/lib/*/pdns/libgeoipbackend.so > /dev/null 2>&1 ;;
+    python-geoip) /usr/bin/python3 -c 'import GeoIP' > /dev/null 2>&1 ;;
+    perl-geoip) perl -MGeo::IP -e 1 > /dev/null 2>&1 ;;
+    lua-geoip) lua5.1 -e 'require "geoip.country"' > /dev/null 2>&1 ;;
     *) command -v "$1" > /dev/null ;;
     esac
 }
@@ -112,6 +120,15 @@ package_of() {
     apt-get:nginx-geoip2) echo libnginx-mod-http-geoip2 ;;
     dnf:nginx-geoip2) echo nginx-mod-http-geoip2 ;;
     apk:nginx-geoip2) echo nginx-mod-http-geoip2 ;;
+    apt-get:nginx-geoip) echo 'libnginx-mod-http-geoip libnginx-mod-stream-geoip' ;;
+    apt-get:nginx-modsecurity) echo libnginx-mod-http-modsecurity ;;
+    apt-get:apache-geoip) echo 'apache2 libapache2-mod-geoip' ;;
+    apt-get:proftpd-geoip) echo 'proftpd-core proftpd-mod-geoip' ;;
+    apt-get:pdns-geoip) echo 'pdns-server pdns-backend-geoip' ;;
+    apt-get:python-geoip) echo python3-geoip ;;
+    apt-get:perl-geoip) echo libgeo-ip-perl ;;
+    apt-get:lua-geoip) echo 'lua5.1 lua-geoip' ;;
+    apt-get:webalizer | apt-get:awffull | apt-get:subnetcalc | apt-get:netsniff-ng) echo "$2" ;;
     apt-get:named) echo bind9 ;;
     *:named) echo bind ;;
     *:nsd) echo nsd ;;
@@ -282,7 +299,9 @@ install_cargo_deb() {
 for_run=(cc curl redis-cli dig)
 for_test=("${for_run[@]}" redis-server mariadbd postgres mmdblookup geoiplookup legacy-database legacy-headers valgrind
     strace python-venv maxminddb.h python-maxminddb nginx nginx-geoip2 named nsd knotd gdnsd rbldnsd pkg-config cmake openssl
-    zstd unshare iptables nft ipset ip)
+    zstd unshare iptables nft ipset ip
+    nginx-geoip nginx-modsecurity apache-geoip proftpd-geoip pdns-geoip python-geoip perl-geoip lua-geoip
+    webalizer awffull subnetcalc netsniff-ng)
 
 case "${1:-}" in
 run)

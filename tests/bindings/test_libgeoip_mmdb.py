@@ -159,6 +159,20 @@ def test_a_list_of_files_is_asked_in_its_order_and_a_path_says_the_edition_by_it
     assert said[2] == "/none/GeoIPASNum.dat None"
 
 
+def test_names_of_files_that_are_no_databases_are_said_once(folder):
+    country = str(geoip.database("GeoIP.dat"))
+    for value, line in [
+        ("/no/such.mmdb", "WHERED_GEOIP_MMDB: Error Opening file /no/such.mmdb"),
+        (str(folder / "b-asn.csv"), f"WHERED_GEOIP_MMDB: {folder}/b-asn.csv is no MaxMind DB"),
+        ("/proc/self/fd", "WHERED_GEOIP_MMDB names no MaxMind DB"),
+        (f"{folder}/b-asn.mmdb", None),
+    ]:
+        said, errors = in_place(value, [country, country, 1])
+        said = [line for line in said if not line.startswith("Invalid database type")]
+        assert said[0].startswith(f"{country} 1 GeoIP.dat [b'US'"), said
+        assert errors == (f"{line}\n" if line else "")
+
+
 def test_a_legacy_file_that_is_there_says_which_edition_stands_in(folder):
     country = geoip.database("GeoIP.dat")
     said, _ = in_place(str(folder), [str(country)])

@@ -7,6 +7,7 @@ use crate::abi::{CHARSET_UTF8, GeoIP, GeoIPRecord, MEMORY_CACHE, MMAP_CACHE, geo
 use crate::address;
 use crate::compiled::{Entry, EntryHead};
 use crate::countries;
+use crate::data::Data;
 use crate::editions;
 use crate::handle::Handle;
 use crate::mmdb::Question;
@@ -56,10 +57,10 @@ fn allocated(city: &City<'_>, charset: c_int) -> *mut GeoIPRecord {
 #[inline(always)]
 fn look_up<R>(
     handle: &Handle,
+    data: &Data,
     address: Address,
     hand_on: impl FnOnce(&City<'_>) -> R,
 ) -> Option<(u8, R)> {
-    let data = handle.data();
     if !is_answered(data, Question::City, address.is_ipv6) {
         return None;
     }
@@ -80,7 +81,7 @@ fn record(handle: &Handle, address: Option<Address>) -> *mut GeoIPRecord {
     let charset = handle.charset();
     let data = handle.data();
     if let Some(compiled) = &data.compiled {
-        if !is_answered(data, Question::City, address.is_ipv6) {
+        if !is_answered(&data, Question::City, address.is_ipv6) {
             return null_mut();
         }
         if let Some(found) = compiled.find(prepared(handle, address)) {
@@ -92,13 +93,18 @@ fn record(handle: &Handle, address: Option<Address>) -> *mut GeoIPRecord {
             }
         }
     }
-    record_slowly(handle, address, charset)
+    record_slowly(handle, &data, address, charset)
 }
 
 /// The record of an address from a file or a MaxMind DB, or with strings that are converted.
 #[inline(never)]
-fn record_slowly(handle: &Handle, address: Address, charset: c_int) -> *mut GeoIPRecord {
-    let found = look_up(handle, address, |city| allocated(city, charset));
+fn record_slowly(
+    handle: &Handle,
+    data: &Data,
+    address: Address,
+    charset: c_int,
+) -> *mut GeoIPRecord {
+    let found = look_up(handle, data, address, |city| allocated(city, charset));
     let Some((depth_bits, place)) = found else { return null_mut() };
     // SAFETY: a record that was just made, or null.
     if let Some(record) = unsafe { place.as_mut() } {
@@ -176,7 +182,7 @@ unsafe fn fill_for_caller(
     let Some(address) = address else { return NOT_FOUND };
     let data = handle.data();
     if let Some(compiled) = &data.compiled {
-        if !is_answered(data, Question::City, address.is_ipv6) {
+        if !is_answered(&data, Question::City, address.is_ipv6) {
             return NOT_FOUND;
         }
         if let Some(found) = compiled.find(prepared(handle, address)) {
@@ -193,7 +199,7 @@ unsafe fn fill_for_caller(
         }
     }
     // SAFETY: as above.
-    unsafe { fill_slowly(handle, address, record, memory, size_bytes) }
+    unsafe { fill_slowly(handle, &data, address, record, memory, size_bytes) }
 }
 
 /// Copies an entry of the index: all strings at once. `None`: they have to be converted, or do not
@@ -290,6 +296,7 @@ fn allocate_entry(entry: Entry<'_>, charset: c_int, netmask: u8) -> Option<*mut 
 #[inline(never)]
 unsafe fn fill_slowly(
     handle: &Handle,
+    data: &Data,
     address: Address,
     record: *mut GeoIPRecord,
     memory: *mut c_void,
@@ -298,7 +305,7 @@ unsafe fn fill_slowly(
     let charset = handle.charset();
     // SAFETY: the caller's promise.
     let mut buffer = unsafe { Buffer::new(memory.cast(), size_bytes) };
-    let found = look_up(handle, address, |city| {
+    let found = look_up(handle, data, address, |city| {
         let filled = fill(city, charset, &mut buffer);
         // SAFETY: as above.
         unsafe { record.write(filled) };
@@ -353,11 +360,11 @@ fn record_number(handle: &Handle, address: Option<Address>) -> c_int {
     let edition = data.layout.edition;
     let is_city = edition.content == editions::Content::City;
     if data.mmdb.is_none() && !(is_city && edition.is_ipv6 == address.is_ipv6) {
-        refuse(data, editions::CITY_REV1);
+        refuse(&data, editions::CITY_REV1);
         return 0;
     }
     // SAFETY: a null pointer is no place.
-    unsafe { seek(handle, data, address, null_mut()) as c_int }
+    unsafe { seek(handle, &data, address, null_mut()) as c_int }
 }
 
 /// The number of the record of an IPv4 address.

@@ -51,13 +51,20 @@ pub(crate) struct IndexMatch {
 const MAX_VALUE: usize = 1 << 23;
 
 const HEAD_BYTES: usize = 24;
+
+/// As much memory for each leaf as compiling takes at most, but for the list of leaves.
+const BYTES_PER_LEAF: usize = 96;
 const MAX_TEXT_BYTES: usize = u16::MAX as usize;
 
 impl CompiledFile {
-    /// Compiles a file. `None`: it is broken, or larger than an index can be.
+    /// Compiles a file. `None`: it is broken, or larger than an index can be, or there is no memory
+    /// for that.
     pub(crate) fn build(bytes: &[u8], layout: &Layout) -> Option<CompiledFile> {
         let is_ipv6 = layout.edition.is_ipv6;
         let leaves = tree::leaves(bytes, layout, is_ipv6, if is_ipv6 { 128 } else { 32 })?;
+        // A host with a limit goes on without an index instead of being ended by an allocation.
+        let needed = leaves.len().saturating_mul(BYTES_PER_LEAF).saturating_add(bytes.len());
+        Vec::<u8>::new().try_reserve_exact(needed).ok()?;
         let mut records = Records::default();
         let mut values = HashMap::new();
         let mut entries = Vec::with_capacity(leaves.len());

@@ -28,7 +28,7 @@ unsafe fn country(
 ) -> c_int {
     let Some(address) = address else { return 0 };
     let data = handle.data();
-    if !is_answered(data, Question::Country, is_ipv6) {
+    if !is_answered(&data, Question::Country, is_ipv6) {
         return 0;
     }
     if let Some(compiled) = &data.compiled {
@@ -44,7 +44,7 @@ unsafe fn country(
         }
     }
     // SAFETY: as above.
-    unsafe { country_read(handle, data, address, lookup) }
+    unsafe { country_read(handle, &data, address, lookup) }
 }
 
 /// The country from a file or a MaxMind DB.

@@ -32,6 +32,8 @@ pub(crate) struct Data {
     pub(crate) identity: Identity,
     storage: Storage,
     info: Option<Vec<u8>>,
+    /// Whether the file's end says what it is: one that is cut off does not.
+    pub(crate) is_marked: bool,
     pub(crate) compiled: Option<Box<CompiledFile>>,
     pub(crate) mmdb: Option<Box<Mmdb>>,
 }
@@ -46,7 +48,7 @@ enum Storage {
     Mapped(memmap2::Mmap),
 }
 
-/// Why a file is not opened: the line for a person, without the file's name.
+/// Why a file is not opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum OpenError {
     /// It is not there or not readable.
@@ -57,6 +59,22 @@ pub(crate) enum OpenError {
     Map,
     /// It is a MaxMind DB without a field that the functions answer from.
     NoMeaning(String),
+}
+
+impl OpenError {
+    /// The line for a person.
+    pub(crate) fn line(&self, path: &CStr) -> String {
+        let name = path.to_string_lossy();
+        match self {
+            OpenError::Missing => format!("Error Opening file {name}"),
+            OpenError::Corrupt => format!("Error reading file {name} -- corrupt"),
+            OpenError::Map => format!("Error mmaping file {name}"),
+            OpenError::NoMeaning(kind) => format!(
+                "Error Opening file {name}: a MaxMind DB of type {kind}, which has none of the \
+                 fields of country, city, ASN, ISP, organization, domain or netspeed"
+            ),
+        }
+    }
 }
 
 impl Data {
@@ -72,8 +90,15 @@ impl Data {
             let mmdb = Box::new(Mmdb::open(source, flags, edition)?);
             let layout = mmdb.layout(identity.size_bytes);
             let info = Some(mmdb.description().into_bytes());
-            let storage = Storage::Nothing;
-            return Ok(Data { layout, identity, storage, info, compiled: None, mmdb: Some(mmdb) });
+            return Ok(Data {
+                layout,
+                identity,
+                storage: Storage::Nothing,
+                info,
+                is_marked: true,
+                compiled: None,
+                mmdb: Some(mmdb),
+            });
         }
         if flags & MMAP_CACHE != 0 && identity.size_bytes == 0 {
             return Err(OpenError::Map);
@@ -86,8 +111,9 @@ impl Data {
         }
         let layout = Layout::read(tail, identity.size_bytes).ok_or(OpenError::Corrupt)?;
         let info = format::info(tail).map(<[u8]>::to_vec);
+        let is_marked = format::is_marked(tail);
         let (storage, compiled) = load(source, &layout, flags)?;
-        Ok(Data { layout, identity, storage, info, compiled, mmdb: None })
+        Ok(Data { layout, identity, storage, info, is_marked, compiled, mmdb: None })
     }
 
     /// The number in the tree for an address. `None`: the tree is broken.

@@ -60,8 +60,14 @@ impl Disk {
     fn start(&self, source: &Source, layout: &Layout, address: Address) -> Option<Leaf> {
         let top = match self.top.get() {
             Some(top) => top,
-            None if self.lookups.fetch_add(1, Relaxed) < LOOKUPS_BEFORE_TOP => return None,
-            None => self.top.get_or_init(|| top(source, layout)),
+            None if self.lookups.load(Relaxed) > LOOKUPS_BEFORE_TOP => return None,
+            // One lookup makes it. The others go on without, so that none waits: not for a thread
+            // that a child of a fork does not have either.
+            None if self.lookups.fetch_add(1, Relaxed) != LOOKUPS_BEFORE_TOP => return None,
+            None => {
+                let _ = self.top.set(top(source, layout));
+                self.top.get()?
+            }
         };
         let index = (address.bits >> (128 - u32::from(TOP_BITS))) as usize;
         top.as_ref()?.get(index).copied()

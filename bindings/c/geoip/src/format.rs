@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The marker is the last `FF FF FF` that begins within the last 22 bytes; numbers from 106 on mean
-//! the number minus 105. A file without a marker is a country file, whatever it holds.
+//! the number minus 105. A file without a marker is a country file, whatever it holds, unless it is
+//! too short to be searched. A file whose nodes would not fit into it is refused.
 
 use crate::editions::{self, Edition};
 
@@ -16,6 +17,9 @@ pub(crate) const TAIL_BYTES: usize = 160;
 
 /// How many places, from three bytes before the end backwards, the marker may begin at.
 const MARKER_PLACES: usize = 20;
+
+/// As long a file without a marker is at least.
+const UNMARKED_BYTES: u64 = (MARKER.len() + MARKER_PLACES) as u64;
 
 /// How many places before the marker the zero bytes in front of the text may begin at.
 const INFO_PLACES: usize = 100;
@@ -39,6 +43,9 @@ impl Layout {
             return None;
         }
         let marker = find_marker(tail);
+        if marker.is_none() && size_bytes < UNMARKED_BYTES {
+            return None;
+        }
         let number = match marker {
             None => editions::COUNTRY,
             Some(at) => match *tail.get(at + MARKER.len())? {
@@ -56,6 +63,9 @@ impl Layout {
             }
             (None, None) => return None,
         };
+        if edition.has_offsets() && u64::from(base) * edition.node_bytes() > size_bytes {
+            return None;
+        }
         Some(Layout { edition, base, size_bytes })
     }
 
@@ -64,6 +74,11 @@ impl Layout {
         let before = (self.edition.node_bytes() - 1) * u64::from(self.base);
         u64::from(number) + before
     }
+}
+
+/// Whether a file's end has the marker.
+pub(crate) fn is_marked(tail: &[u8]) -> bool {
+    find_marker(tail).is_some()
 }
 
 /// Where in the file's end the marker begins.
@@ -92,10 +107,11 @@ mod tests {
             Layout::read(bytes, bytes.len() as u64)
                 .map(|layout| (layout.edition.number, layout.base))
         };
-        assert_eq!(layout(b"abcd"), Some((1, 16_776_960)));
-        assert_eq!(layout(b"abc"), None);
+        assert_eq!(layout(&[b'a'; 23]), Some((1, 16_776_960)));
+        assert_eq!(layout(&[b'a'; 22]), None);
         assert_eq!(layout(b"\xff\xff\xff\x01"), Some((1, 16_776_960)));
-        assert_eq!(layout(b"\xff\xff\xff\x02\x05\x01\x00"), Some((2, 261)));
+        assert_eq!(layout(b"12345\xff\xff\xff\x02\x02\x00\x00"), Some((2, 2)));
+        assert_eq!(layout(b"1234\xff\xff\xff\x02\x02\x00\x00"), None);
         assert_eq!(layout(b"\xff\xff\xff\x02\x05\x01"), None);
         assert_eq!(layout(b"\xff\xff\xff\x6c"), Some((3, 16_000_000)));
         for number in [0, 15, 16, 19, 20, 25, 39, 105, 255] {

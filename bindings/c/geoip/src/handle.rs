@@ -1,19 +1,22 @@
 //! The handle: the public structure, and what hangs off it; opening and closing.
 //!
 //! ```text
-//! GeoIP* ──► | the public 112 bytes | data ──┐ | reload | segments |   one allocation
+//! GeoIP* ──► | the public 112 bytes | data ──┐ | reload | readers | segments |  one allocation
 //!                                            └──► Data, never changed, replaced by a reload
 //! ```
 //!
 //! Not for lookups. Hosts read the public fields, and write `charset` and `flags`: they are read at
-//! each call. Invariants: `data` is never null and its value lives until the handle is deleted or
-//! one minute after a reload has replaced it (`reload.rs`). Threads: any number may look up; only
-//! one may delete, when no other uses the handle.
+//! each call. Invariants: `data` is never null; what it leads to lives until the handle is deleted,
+//! or until a reload has replaced it and no lookup reads it (`readers.rs`). Everything that callers
+//! get and do not free is constant or lives as long as the handle. Threads: any number may look up;
+//! only one may delete, when no other uses the handle. `CHECK_CACHE` is set before a second thread
+//! has the handle.
 
 use crate::abi::{CHECK_CACHE, GeoIP, TEREDO};
-use crate::data::{Data, OpenError};
+use crate::data::Data;
 use crate::editions::Edition;
 use crate::paths;
+use crate::readers::{DataGuard, Readers};
 use crate::reload::{self, Reload};
 use crate::status::{complain, guarded, keeping_errno};
 use std::cell::UnsafeCell;
@@ -27,6 +30,7 @@ pub(crate) struct Handle {
     public: UnsafeCell<GeoIP>,
     pub(crate) data: AtomicPtr<Data>,
     pub(crate) reload: Reload,
+    pub(crate) readers: Readers,
     /// What `databaseSegments` points to; the second one ends the list.
     segments: UnsafeCell<[c_uint; 2]>,
 }
@@ -45,16 +49,18 @@ impl Handle {
 
     /// The data to answer from. With `CHECK_CACHE` the file is looked at, once a second at most.
     #[inline(always)]
-    pub(crate) fn data(&self) -> &Data {
-        if self.flags() & CHECK_CACHE != 0 {
-            // Not exact where threads meet, which only moves a look by some lookups.
-            match self.reload.unchecked.load(Relaxed) {
-                0 => reload::look(self),
-                left => self.reload.unchecked.store(left - 1, Relaxed),
-            }
+    pub(crate) fn data(&self) -> DataGuard<'_> {
+        if self.flags() & CHECK_CACHE == 0 {
+            // SAFETY: see the invariants: nothing replaces it.
+            return DataGuard::unannounced(unsafe { &*self.data.load(Acquire) });
+        }
+        // Not exact where threads meet, which only moves a look by some lookups.
+        match self.reload.unchecked.load(Relaxed) {
+            0 => reload::look(self),
+            left => self.reload.unchecked.store(left - 1, Relaxed),
         }
         // SAFETY: see the invariants.
-        unsafe { &*self.data.load(Acquire) }
+        unsafe { self.readers.read(&self.data) }
     }
 
     #[inline(always)]
@@ -134,17 +140,7 @@ pub(crate) fn open(path: &CStr, flags: c_int, edition: Option<&'static Edition>)
     match opened {
         Ok(data) => keep(&path, flags, data),
         Err(error) => {
-            let name = path.to_string_lossy();
-            let line = match &error {
-                OpenError::Missing => format!("Error Opening file {name}"),
-                OpenError::Corrupt => format!("Error reading file {name} -- corrupt"),
-                OpenError::Map => format!("Error mmaping file {name}"),
-                OpenError::NoMeaning(kind) => format!(
-                    "Error Opening file {name}: a MaxMind DB of type {kind}, which has none of \
-                     the fields of country, city, ASN, ISP, organization, domain or netspeed"
-                ),
-            };
-            complain(flags, &line);
+            complain(flags, &error.line(&path));
             null_mut()
         }
     }
@@ -178,6 +174,7 @@ fn keep(path: &CString, flags: c_int, data: Data) -> *mut GeoIP {
         public: UnsafeCell::new(public),
         data: AtomicPtr::new(null_mut()),
         reload: Reload::default(),
+        readers: Readers::default(),
         segments: UnsafeCell::new([0, 0]),
     });
     handle.show(&data);

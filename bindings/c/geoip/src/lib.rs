@@ -46,6 +46,7 @@ mod names;
 mod paths;
 mod questions;
 mod range;
+mod readers;
 mod records;
 mod region;
 mod region_table;

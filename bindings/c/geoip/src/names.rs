@@ -22,7 +22,7 @@ use std::ptr::null_mut;
 unsafe fn text(handle: &Handle, address: Option<Address>, lookup: *mut GeoIPLookup) -> *mut c_char {
     let Some(address) = address else { return null_mut() };
     let data = handle.data();
-    if !is_answered(data, Question::Text, address.is_ipv6) {
+    if !is_answered(&data, Question::Text, address.is_ipv6) {
         return null_mut();
     }
     let (address, charset) = (prepared(handle, address), handle.charset());

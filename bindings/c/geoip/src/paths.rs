@@ -10,17 +10,18 @@
 //! Invariants: programs may hold their own copies of the two pointers, so they are read and written
 //! as what they are, exported data. Like the original's, these functions are for one thread.
 
-use crate::abi::{GeoIP, NUM_DB_TYPES};
-use crate::data::Data;
+use crate::abi::{GeoIP, NUM_DB_TYPES, SILENCE};
+use crate::data::{Data, OpenError};
 use crate::editions::{self, EDITIONS, Edition};
 use crate::environment;
 use crate::format::{self, Layout};
 use crate::handle;
 use crate::source::Source;
-use crate::status::{guarded, say};
+use crate::status::{complain, guarded, say};
 use crate::strings::copy;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::countries::Table;
 use std::ptr::null;
@@ -204,10 +205,33 @@ pub(crate) fn stand_in(
         return None;
     }
     let edition = asked.or_else(|| edition_of_file(path)).or_else(|| edition_of_name(path))?;
-    environment::mmdb_files().into_iter().find_map(|file| {
-        let data = Data::open(&file, flags, Some(edition)).ok()?;
-        data.mmdb.is_some().then_some((file, data))
+    let files = environment::mmdb_files();
+    if files.is_empty() {
+        complain_once(flags, "WHERED_GEOIP_MMDB names no MaxMind DB");
+    }
+    files.into_iter().find_map(|file| match Data::open(&file, flags, Some(edition)) {
+        Ok(data) if data.mmdb.is_some() => Some((file, data)),
+        // It has not the fields of this edition.
+        Err(OpenError::NoMeaning(_)) => None,
+        Ok(_) => {
+            let name = file.to_string_lossy();
+            complain_once(flags, &format!("WHERED_GEOIP_MMDB: {name} is no MaxMind DB"));
+            None
+        }
+        Err(error) => {
+            complain_once(flags, &format!("WHERED_GEOIP_MMDB: {}", error.line(&file)));
+            None
+        }
     })
+}
+
+/// Says what is wrong with the files that answer in the place of legacy ones: once in a process,
+/// since programs open many databases.
+fn complain_once(flags: c_int, line: &str) {
+    static HAS_SAID: AtomicBool = AtomicBool::new(false);
+    if flags & SILENCE == 0 && !HAS_SAID.swap(true, Relaxed) {
+        complain(flags, line);
+    }
 }
 
 /// The edition of the legacy file at a path, if one is there.

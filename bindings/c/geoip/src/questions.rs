@@ -142,7 +142,7 @@ macro_rules! raw_seeks {
                     else {
                         return 0;
                     };
-                    seek(handle, handle.data(), address, place)
+                    seek(handle, &handle.data(), address, place)
                 }
             })
         }

@@ -44,8 +44,6 @@ pub(crate) unsafe extern "C" fn GeoIP_range_by_ip_gl(
 ///
 /// `lookup` is a place for the mask, or null.
 unsafe fn range(handle: &Handle, address: u32, lookup: *mut GeoIPLookup) -> Option<(u32, u32)> {
-    // Many lookups: the data must not be freed meanwhile, however long they take.
-    let _pin = handle.reload.pin();
     let data = handle.data();
     let mut steps = data.layout.size_bytes.saturating_mul(4).saturating_add(256);
     // The number of an address, the first and last address of its network, and the mask. A broken
@@ -53,7 +51,7 @@ unsafe fn range(handle: &Handle, address: u32, lookup: *mut GeoIPLookup) -> Opti
     let network = |address: u32, lookup: *mut GeoIPLookup| {
         let mut own = GeoIPLookup { netmask: handle.netmask().load(Relaxed) };
         // SAFETY: a place of our own.
-        let number = unsafe { seek(handle, data, Address::v4(address), &raw mut own) };
+        let number = unsafe { seek(handle, &data, Address::v4(address), &raw mut own) };
         // SAFETY: the caller's promise.
         if let Some(lookup) = unsafe { lookup.as_mut() }
             && number != 0

@@ -119,11 +119,11 @@ unsafe fn allocated(
 ) -> *mut GeoIPRegion {
     let Some(address) = address else { return null_mut() };
     let data = handle.data();
-    if !is_answered(data, Question::Region, address.is_ipv6) {
+    if !is_answered(&data, Question::Region, address.is_ipv6) {
         return null_mut();
     }
     // SAFETY: the caller's promise.
-    let found = unsafe { region(handle, data, address, lookup) };
+    let found = unsafe { region(handle, &data, address, lookup) };
     // SAFETY: malloc has no preconditions.
     let place = unsafe { libc::malloc(size_of::<GeoIPRegion>()) }.cast::<GeoIPRegion>();
     if !place.is_null() {
@@ -197,7 +197,7 @@ unsafe fn assign(
             *gir = GeoIPRegion::default();
             // Of any edition, as in the original: one without regions is looked up in vain.
             if let (Some(handle), Some(address)) = (Handle::of(gi), address) {
-                *gir = region(handle, handle.data(), address, gl);
+                *gir = region(handle, &handle.data(), address, gl);
             }
         },
     );

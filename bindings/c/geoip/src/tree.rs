@@ -113,7 +113,7 @@ pub(crate) fn walk_bytes(bytes: &[u8], layout: &Layout, address: Address) -> Opt
 const LEAVES_PER_NODE: usize = 16;
 
 /// The leaves below the root, in the order of addresses, down to `max_depth_bits`; what is a node
-/// there still is listed with that. `None`: the tree is broken or too large.
+/// there still is listed with that. `None`: the tree is broken or too large, or there is no memory.
 pub(crate) fn leaves(
     bytes: &[u8],
     layout: &Layout,
@@ -145,6 +145,7 @@ pub(crate) fn leaves(
             if leaf.number < layout.base && last_bits == length_bits {
                 return None;
             }
+            found.try_reserve(1).ok()?;
             found.extend(open.pop());
         }
     }
