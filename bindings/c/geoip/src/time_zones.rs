@@ -1,7 +1,7 @@
 //! Time zones by country and region.
 //!
-//! Not for offsets from UTC. `tables/generate.py` says where the rows come from. A country with
-//! one zone has a row of its two letters, and every region of it has that zone; the others have a
+//! Not for offsets from UTC. `tables/generate.py` says where the rows come from. A row of a
+//! country's two letters holds for its regions without a row; countries with several zones have a
 //! row for each region. Invariant: rows are in the order of their keys.
 
 use crate::region_table::key;
@@ -25,7 +25,7 @@ fn zone(key: &[u8]) -> Option<&'static CStr> {
     ROWS.get(found).map(|row| row.zone)
 }
 
-/// The time zone of a region, or of a country that has one; null if neither is known.
+/// The time zone of a region, or else of its country if that has one; null if neither is known.
 ///
 /// # Safety
 ///
@@ -46,7 +46,7 @@ pub(crate) unsafe extern "C" fn GeoIP_time_zone_by_country_and_region(
             let region = (!region_code.is_null()).then(|| unsafe { CStr::from_ptr(region_code) });
             zone(&key(country, region?.to_bytes())?)
         };
-        zone(country).or_else(of_region).map_or(null(), CStr::as_ptr)
+        of_region().or_else(|| zone(country)).map_or(null(), CStr::as_ptr)
     })
 }
 

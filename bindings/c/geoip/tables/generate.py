@@ -153,7 +153,8 @@ def regions(database, iso, original, report):
 
 
 def zones(database, cities, folder, original, report):
-    """The zones of countries that have one, and of regions."""
+    """The zones of countries that have one in libGeoIP, and of regions of the others and of those
+    that have several by now."""
     links = collections.defaultdict(set)
     for line in (folder / "tzdata.zi").read_text().splitlines():
         if line.startswith("L "):
@@ -184,14 +185,16 @@ def zones(database, cities, folder, original, report):
         report["zones otherwise"].append(name)
         return best
 
-    countries, rows = {}, {}
+    countries, rows, single = {}, {}, set()
     for country, counts in of_country.items():
         said = original.zone(country, None)
         most = counts.most_common(1)[0][1]
         if len(counts) == 1 or (said is not None and most >= 0.98 * sum(counts.values())):
+            single.add(country)
+        if country in single or said is not None:
             countries[country] = choose(counts, said, country)
     for (country, region), counts in of_region.items():
-        if country not in countries and re.fullmatch("[0-9A-Z]{2}", region):
+        if country not in single and re.fullmatch("[0-9A-Z]{2}", region):
             if f"{country}-{region}" in report["left out"]:
                 continue
             rows[country, region] = choose(
