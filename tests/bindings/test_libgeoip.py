@@ -284,13 +284,22 @@ def networks_of(library, handle):
         address += size
 
 
+@pytest.fixture(scope="module")
+def country_borders(both):
+    """Both ends of each network of Debian's country file."""
+    original = both[1].open(geoip.database("GeoIP.dat"), MEMORY)
+    found = [end for network in networks_of(both[1], original) for end in network]
+    both[1].raw.GeoIP_delete(original)
+    return found
+
+
 @pytest.mark.parametrize("flags", [STANDARD, MEMORY, INDEX, MMAP])
-def test_all_borders_and_random_addresses_of_the_country_file(both, flags):
+def test_all_borders_and_random_addresses_of_the_country_file(both, country_borders, flags):
     path = geoip.database("GeoIP.dat")
     ours, theirs = (library.raw for library in both)
     mine = both[0].open(path, flags)
     original = both[1].open(path, MEMORY)
-    borders = [end for network in networks_of(both[1], original) for end in network]
+    borders = country_borders
     assert len(borders) > 100_000
     if FEW and flags != MEMORY:
         borders = random.Random(3).sample(borders, 15_000)
@@ -325,15 +334,23 @@ def packed(bits):
     return geoip.Address6.from_buffer_copy(bits.to_bytes(16, "big"))
 
 
+@pytest.fixture(scope="module")
+def ipv6_borders(both):
+    """Both ends of each network of Debian's IPv6 country file."""
+    original = both[1].open(geoip.database("GeoIPv6.dat"), MEMORY)
+    both[1].raw.GeoIP_enable_teredo(original, 0)
+    found = [end for network in networks_of_v6(both[1], original) for end in network]
+    both[1].raw.GeoIP_delete(original)
+    return found
+
+
 @pytest.mark.parametrize("teredo", [1, 0])
 @pytest.mark.parametrize("flags", [STANDARD, MEMORY])
-def test_all_borders_and_random_addresses_of_the_ipv6_file(both, flags, teredo):
+def test_all_borders_and_random_addresses_of_the_ipv6_file(both, ipv6_borders, flags, teredo):
     path = geoip.database("GeoIPv6.dat")
     ours, theirs = (library.raw for library in both)
     mine, original = both[0].open(path, flags), both[1].open(path, MEMORY)
-    theirs.GeoIP_enable_teredo(original, 0)
-    seeded = random.Random(6)
-    asked = [end for network in networks_of_v6(both[1], original) for end in network]
+    seeded, asked = random.Random(6), list(ipv6_borders)
     assert len(asked) > 50_000
     if FEW:
         asked = seeded.sample(asked, 10_000)
