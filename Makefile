@@ -212,6 +212,7 @@ fresh-clone: venv ## tests are collected in a clone without the shared data
 .PHONY: bindings
 bindings: build venv ## tests of the C libraries by real programs (tests/bindings)
 	$(call step,bindings: programs on our libmaxminddb and libGeoIP)
+	@scripts/install-tools.sh test
 	cargo build --package whered-maxminddb --package whered-geoip --package whered-c --locked
 	$(VENV)/bin/python -m pytest -q tests/bindings
 
@@ -305,6 +306,20 @@ bench-lookup: ## lookups beside libmaxminddb, libGeoIP and the maxminddb crate; 
 	@$(MAKE) --no-print-directory '$(BENCH_DATA)/city.mmdb'
 	'$(TARGET_DIR)/release/whered-versus' --db '$(BENCH_DATA)/city.mmdb' \
 		$(DROP_IN) --core '$(BENCH_CORE)' --record bench/results --date "$$(date -u +%F)"
+
+LEGACY := /usr/share/GeoIP/GeoIP.dat
+# Where the loader finds the original.
+LIBGEOIP = $(shell PATH=$$PATH:/sbin:/usr/sbin ldconfig -p | sed -n 's/.*libGeoIP\.so\.1 .* => //p' | head -1)
+
+.PHONY: bench-geoip
+bench-geoip: ## libGeoIP's calls on our libGeoIP.so.1 beside the original: the first issue's addresses, all flags
+	@scripts/install-tools.sh bench
+	cargo build --release --package whered-geoip --locked
+	@mkdir -p '$(BENCH_DATA)'
+	cc -O2 -Wall -Wextra -Werror -Ibindings/c/geoip/include bench/versus/c/geoip_drop_in.c \
+		-ldl -o '$(TARGET_DIR)/release/geoip-drop-in'
+	taskset -c '$(BENCH_CORE)' '$(TARGET_DIR)/release/geoip-drop-in' '$(TARGET_DIR)/release/libGeoIP.so' \
+		'$(LIBGEOIP)' '$(LEGACY)' '$(BENCH_DATA)'
 
 # As many points as the public benchmark has: make bench-geo POINTS=60841557
 POINTS := 1000000
