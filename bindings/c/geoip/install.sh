@@ -11,7 +11,9 @@ library="$1" prefix="$2"
 here="$(dirname "$0")"
 
 mkdir -p "$prefix/lib/pkgconfig" "$prefix/include"
-cp "$library" "$prefix/lib/libGeoIP.so.1"
+# Under another name first: programs that run have the old file mapped.
+cp "$library" "$prefix/lib/libGeoIP.so.1.new"
+mv -f "$prefix/lib/libGeoIP.so.1.new" "$prefix/lib/libGeoIP.so.1"
 ln -sf libGeoIP.so.1 "$prefix/lib/libGeoIP.so"
 cp "$here/include/GeoIP.h" "$here/include/GeoIPCity.h" "$here/include/whered_geoip.h" \
     "$prefix/include/"
