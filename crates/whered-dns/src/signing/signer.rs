@@ -5,13 +5,14 @@
 //! A signature is valid from an hour before it was made, for 11 to 14 days: the ends are spread by
 //! a hash of the rrset, so that a zone is signed again piece by piece. A signature is used again
 //! for equal records while it is fresh, through reloads too. A digest of the key and of the signed
-//! bytes without their times identifies it. Concurrency: shared by threads; the cache has a lock,
-//! which answers compiled before do not take. Cost: one signature of each key an rrset.
+//! bytes without their times identifies it, so that all zones share one cache of a fixed size.
+//! Concurrency: shared by threads; each part of the cache has a lock, which answers compiled before
+//! do not take. Cost: one signature of each key an rrset.
 #![deny(clippy::indexing_slicing)]
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use ring::digest;
 
@@ -36,8 +37,13 @@ const JITTER_SECONDS: u64 = 3 * DAY_SECONDS;
 pub const RESIGN_BEFORE_SECONDS: u64 = 5 * DAY_SECONDS;
 /// Signatures that end within as much after that are made anew with it.
 const BATCH_SECONDS: u64 = 12 * HOUR_SECONDS;
-/// How many signatures one half of the cache has, for answers that are not of the zone's file.
-const CACHE_HALF_SIZE: usize = 1 << 14;
+/// How many parts the cache has.
+const CACHE_PARTS: usize = 16;
+/// How many signatures one half of a part has: both halves of all parts some 25 MB.
+const CACHE_HALF_SIZE: usize = 1 << 12;
+
+/// The signatures over answers that are of no zone's file, whichever zone they are of.
+static CACHE: LazyLock<SharedCache> = LazyLock::new(SharedCache::default);
 
 /// What a zone is signed with.
 #[derive(Clone)]
@@ -200,14 +206,12 @@ impl SigningContext {
 
     /// The signer of a zone.
     pub(crate) fn signer(&self, origin: &LowerName) -> ZoneSigner {
-        let before = self.previous.as_ref().and_then(|zone| zone.signer());
         ZoneSigner {
             keys: self.keys.clone(),
             states: self.states.clone(),
             origin: origin.as_wire().into(),
             now_seconds: self.now_seconds,
             pools: self.pools.clone(),
-            cache: before.map(|signer| Arc::clone(&signer.cache)).unwrap_or_default(),
         }
     }
 }
@@ -228,7 +232,6 @@ pub(crate) struct ZoneSigner {
     origin: Box<[u8]>,
     now_seconds: u64,
     pools: HashMap<Box<[u8]>, BTreeSet<RecordType>>,
-    cache: Arc<Mutex<SignatureCache>>,
 }
 
 impl fmt::Debug for ZoneSigner {
@@ -338,19 +341,29 @@ impl ZoneSigner {
             record_type: demand.record_type,
             ttl: demand.ttl_seconds.to_be_bytes(),
         };
-        let lock = || self.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        let find = |digest: u128, _: KeyId| lock().find(digest);
+        let find = |digest: u128, _: KeyId| CACHE.part(digest)?.find(digest);
         let made = self.signatures(&rrset, data, &find, permits)?;
-        let mut cache = lock();
         for MadeSignature { digest, data } in &made {
-            cache.insert(*digest, data);
+            if let Some(mut part) = CACHE.part(*digest) {
+                part.insert(*digest, data);
+            }
         }
-        drop(cache);
         let mut rrset = NewRrset::default();
         let around = CompressionContext { owner: &[0], relative_length: 0 };
         let data = made.iter().map(|made| made.data.as_slice());
         compile(&mut rrset, RecordType::RRSIG, demand.ttl_seconds, data, around)?;
         Some(rrset.to_owned())
+    }
+}
+
+/// Parts by the first bits of digests.
+#[derive(Default)]
+struct SharedCache([Mutex<SignatureCache>; CACHE_PARTS]);
+
+impl SharedCache {
+    fn part(&self, digest: u128) -> Option<MutexGuard<'_, SignatureCache>> {
+        let part = self.0.get((digest >> (u128::BITS - CACHE_PARTS.ilog2())) as usize)?;
+        Some(part.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -409,5 +422,26 @@ mod tests {
         }
         assert_eq!(cache.find(1), None);
         assert!(most <= 2 * CACHE_HALF_SIZE, "{most}");
+    }
+
+    #[test]
+    fn one_budget_holds_for_the_signatures_of_all_zones() {
+        let cache = SharedCache::default();
+        let digest = |number: u64| {
+            let digest = digest::digest(&digest::SHA256, &number.to_be_bytes());
+            u128::from_be_bytes(*digest.as_ref().first_chunk().expect("32 bytes"))
+        };
+        for number in 0..300_000 {
+            cache.part(digest(number)).expect("a part").insert(digest(number), b"signature");
+        }
+        let size = |part: &Mutex<SignatureCache>| {
+            let part = part.lock().expect("no panic");
+            part.newer.len() + part.older.len()
+        };
+        let sizes: Vec<usize> = cache.0.iter().map(size).collect();
+        assert!(sizes.iter().all(|size| *size >= CACHE_HALF_SIZE), "all are used: {sizes:?}");
+        assert!(sizes.iter().sum::<usize>() <= 2 * CACHE_HALF_SIZE * CACHE_PARTS, "{sizes:?}");
+        let last = cache.part(digest(299_999)).expect("a part").find(digest(299_999));
+        assert_eq!(last.as_deref(), Some(&b"signature"[..]));
     }
 }

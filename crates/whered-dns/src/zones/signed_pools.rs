@@ -10,11 +10,12 @@
 //!
 //! The zone's own NSEC of the owner has every type that some answer may have. It cannot deny one
 //! of them for a client whose site lacks it, so that an NSEC without that type does.
-//! Concurrency: readers of `combined` take its lock shared; it is kept for
-//! [`COMBINED_COUNT_MAX`] combinations.
+//! Concurrency: readers of `combined` take its lock shared. It has at most [`COMBINED_COUNT_MAX`]
+//! combinations, and all owners together about [`COMBINED_TOTAL_MAX`].
 #![deny(clippy::indexing_slicing)]
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::CompiledPool;
@@ -27,6 +28,11 @@ use crate::zone::{CompressionContext, OwnedRrset, Rrset, SignedZone, Zone, compi
 
 /// How many combinations of answers at an owner have their signatures kept.
 const COMBINED_COUNT_MAX: usize = 4096;
+/// How many at all owners of all zones.
+const COMBINED_TOTAL_MAX: usize = 1 << 16;
+
+/// How many are kept at the moment.
+static COMBINED_TOTAL: AtomicUsize = AtomicUsize::new(0);
 
 /// See the head of this file.
 #[derive(Debug)]
@@ -39,7 +45,36 @@ pub(crate) struct SignedOwner {
     /// has none.
     denials: Vec<(RecordType, OwnedRrset, OwnedRrset)>,
     /// By the type and the answers in order.
-    combined: RwLock<HashMap<Box<[u16]>, Arc<OwnedRrset>>>,
+    combined: RwLock<CombinedSignatures>,
+}
+
+/// Signatures of combinations, which count against the total for as long as they are kept.
+#[derive(Debug, Default)]
+struct CombinedSignatures(HashMap<Box<[u16]>, Arc<OwnedRrset>>);
+
+impl CombinedSignatures {
+    /// Keeps signatures, if need be in the place of all that are there; where other owners have
+    /// the whole total, they are not kept (the signer's cache may have them).
+    fn insert(&mut self, key: Box<[u16]>, made: Arc<OwnedRrset>) {
+        let is_full = || COMBINED_TOTAL.load(Ordering::Relaxed) >= COMBINED_TOTAL_MAX;
+        if self.0.len() >= COMBINED_COUNT_MAX || is_full() {
+            self.clear();
+        }
+        if !is_full() && self.0.insert(key, made).is_none() {
+            COMBINED_TOTAL.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn clear(&mut self) {
+        COMBINED_TOTAL.fetch_sub(self.0.len(), Ordering::Relaxed);
+        self.0.clear();
+    }
+}
+
+impl Drop for CombinedSignatures {
+    fn drop(&mut self) {
+        self.clear();
+    }
 }
 
 impl SignedOwner {
@@ -119,7 +154,7 @@ impl SignedOwner {
         let key: Box<[u16]> =
             std::iter::once(record_type.0).chain(answers.iter().copied()).collect();
         let read = self.combined.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = read.get(&key) {
+        if let Some(known) = read.0.get(&key) {
             return Some(Arc::clone(known));
         }
         drop(read);
@@ -130,9 +165,6 @@ impl SignedOwner {
         let demand = Demand { owner: &self.owner, record_type, ttl_seconds: pool.ttl_seconds };
         let made = Arc::new(signer.sign(&demand, data, permits)?);
         let mut known = self.combined.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= COMBINED_COUNT_MAX {
-            known.clear();
-        }
         known.insert(key, Arc::clone(&made));
         Some(made)
     }
@@ -145,4 +177,29 @@ fn one_record(record_type: RecordType, ttl_seconds: u32, data: &[u8]) -> OwnedRr
     // One record of less than a message's size, which is all that `compile` asks for.
     let _ = compile(&mut rrset, record_type, ttl_seconds, std::iter::once(data), around);
     rrset.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn combinations_of_all_owners_together_are_bounded_and_count_while_they_are_kept() {
+        let made = Arc::new(one_record(RecordType::TXT, 60, b"\x01a"));
+        let mut owners: Vec<CombinedSignatures> = Vec::new();
+        for _ in 0..COMBINED_TOTAL_MAX / COMBINED_COUNT_MAX + 4 {
+            let mut owner = CombinedSignatures::default();
+            for number in 0..COMBINED_COUNT_MAX as u16 + 10 {
+                owner.insert([number].into(), Arc::clone(&made));
+                assert!(owner.0.len() <= COMBINED_COUNT_MAX);
+            }
+            owners.push(owner);
+        }
+        let kept: usize = owners.iter().map(|owner| owner.0.len()).sum();
+        assert!(kept <= COMBINED_TOTAL_MAX, "{kept}");
+        // Tests that run at the same time have a few.
+        assert!(COMBINED_TOTAL.load(Ordering::Relaxed) >= kept);
+        drop(owners);
+        assert!(COMBINED_TOTAL.load(Ordering::Relaxed) < COMBINED_COUNT_MAX);
+    }
 }
