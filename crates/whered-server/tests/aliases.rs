@@ -113,6 +113,52 @@ fn an_apex_has_the_addresses_of_its_target_beside_its_own_records() {
     }
 }
 
+/// A resolver that answers A with an address and AAAA with SERVFAIL, after answers that somebody
+/// else could have sent.
+fn half_resolver(socket: &UdpSocket) {
+    let mut bytes = [0; 1500];
+    while let Ok((size, client)) = socket.recv_from(&mut bytes) {
+        let Ok(query) = Message::read(&bytes[..size]) else { return };
+        // The question is of one name, and OPT comes behind it.
+        let end = 12 + query.questions[0].name.as_wire().len() + 4;
+        let answer = |id: u16, last: u8| {
+            let is_ipv4 = query.questions[0].record_type == RecordType::A;
+            let rcode = if is_ipv4 { 0 } else { 2 };
+            let head = [0x81, 0x80 | rcode, 0, 1, 0, u8::from(is_ipv4), 0, 0, 0, 0];
+            let mut reply = [&id.to_be_bytes()[..], &head, &bytes[12..end]].concat();
+            if is_ipv4 {
+                let record = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4, 198, 51, 100, last];
+                reply.extend_from_slice(&record);
+            }
+            reply
+        };
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        stranger.send_to(&answer(query.id, 66), client).unwrap();
+        socket.send_to(&answer(query.id.wrapping_add(1), 67), client).unwrap();
+        let mut other_name = answer(query.id, 68);
+        other_name[13] ^= 1;
+        socket.send_to(&other_name, client).unwrap();
+        socket.send_to(&answer(query.id, 1), client).unwrap();
+    }
+}
+
+#[test]
+fn one_family_serves_while_the_other_fails_and_answers_of_others_do_not_count() {
+    let resolver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = resolver.local_addr().unwrap();
+    let resolving = std::thread::spawn(move || half_resolver(&resolver));
+    let more = "[[zone.alias]]\ntarget = \"lb.example.com\"\nttl_seconds = 5\n";
+    let ours = start(folder("alias-half"), address, more);
+    until("A is served", || ask(&ours, "alias.test", RecordType::A).rcode() == Rcode::NOERROR);
+    assert_eq!(addresses(&ours, "alias.test"), ["198.51.100.1"]);
+    let metrics = ours.metrics();
+    assert!(metrics.contains("whered_zone_alias_up{alias=\"alias.test.\"} 1\n"), "{metrics}");
+    drop(ours);
+    // Not a message: the resolver ends.
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"end", address).unwrap();
+    resolving.join().unwrap();
+}
+
 #[test]
 fn an_alias_of_a_zone_that_is_signed_here_has_signatures() {
     let at = folder("alias-signed");

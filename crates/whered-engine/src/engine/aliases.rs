@@ -16,6 +16,12 @@ impl Engine {
         self.control().setup.aliases.clone()
     }
 
+    /// The addresses that serve for an alias; none while they are not known.
+    pub fn alias_addresses(&self, source: &AliasSource) -> Option<AliasAddresses> {
+        let key = (source.owner.clone(), source.target.clone());
+        self.control().changes.aliases.get(&key).map(|known| (**known).clone())
+    }
+
     /// Serves these addresses for aliases from now on; none: SERVFAIL. What the configuration does
     /// not have any more is left out.
     ///

@@ -10,14 +10,14 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
-use whered_dns::message::{Message, Query};
+use whered_dns::message::{Message, Query, Record};
 use whered_dns::{CHAIN_LENGTH_MAX, Name, Rcode, RecordType};
-use whered_engine::AliasAddresses;
 
 /// How long one try may take.
 const TRY_TIME: Duration = Duration::from_secs(2);
 const TRIES: usize = 2;
 const RECURSION_DESIRED: u16 = 0x0100;
+const CLASS_IN: u16 = 1;
 /// The largest datagram that is asked for.
 const DATAGRAM_SIZE: usize = 1232;
 /// More addresses than this are no answer of a name that means it.
@@ -26,12 +26,17 @@ const ADDRESSES_MAX: usize = 64;
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LookupResult {
-    pub(super) addresses: AliasAddresses,
+    /// Addresses in order; none where no resolver told whether there are some.
+    pub(super) ipv4: Option<Vec<Ipv4Addr>>,
+    pub(super) ipv6: Option<Vec<Ipv6Addr>>,
     /// For how long it holds.
     pub(super) ttl_seconds: u32,
+    /// Why one of them is not known.
+    pub(super) failure: Option<String>,
 }
 
-/// Looks a name up at the first of the resolvers that answers.
+/// Looks a name up at the first of the resolvers that answers; A and AAAA each for itself, since
+/// there are servers that answer one of them alone.
 ///
 /// # Errors
 /// One line: no resolver answers, the name does not exist or has no address.
@@ -39,17 +44,80 @@ pub(super) async fn look_up(
     resolvers: &[SocketAddr],
     target: &Name,
 ) -> Result<LookupResult, String> {
+    let mut answers = Answers::default();
     let mut last = "there is no resolver".to_owned();
-    for resolver in resolvers {
-        for _ in 0..TRIES {
-            match look_up_at(*resolver, target).await {
-                Ok(found) => return Ok(found),
-                Err(Failure::Final(line)) => return Err(line),
-                Err(Failure::Other(line)) => last = format!("{resolver}: {line}"),
+    for resolver in resolvers.iter().flat_map(|resolver| [resolver; TRIES]) {
+        let (v4, v6) = tokio::join!(
+            answers.ask_for(*resolver, target, RecordType::A),
+            answers.ask_for(*resolver, target, RecordType::AAAA)
+        );
+        for (family, found) in [(0, v4), (1, v6)] {
+            match found {
+                None => {}
+                Some(Ok(data)) => answers.data[family] = Some(data),
+                Some(Err(Failure::Final(line))) => {
+                    answers.data[family] = Some(Data { data: Vec::new(), ttl_seconds: u32::MAX });
+                    answers.final_line.get_or_insert(line);
+                }
+                Some(Err(Failure::Other(line))) => last = format!("{resolver}: {line}"),
             }
         }
+        if answers.data.iter().all(Option::is_some) {
+            break;
+        }
     }
-    Err(last)
+    answers.into_result(last)
+}
+
+/// What was answered so far.
+#[derive(Default)]
+struct Answers {
+    /// For A and for AAAA.
+    data: [Option<Data>; 2],
+    /// Why a type is not there for good.
+    final_line: Option<String>,
+}
+
+impl Answers {
+    /// Asks for a type that has not been answered.
+    async fn ask_for(
+        &self,
+        resolver: SocketAddr,
+        target: &Name,
+        record_type: RecordType,
+    ) -> Option<Result<Data, Failure>> {
+        let known = &self.data[usize::from(record_type == RecordType::AAAA)];
+        match known {
+            Some(_) => None,
+            None => Some(ask(resolver, target, record_type).await),
+        }
+    }
+
+    /// Without any address it is none.
+    fn into_result(self, last: String) -> Result<LookupResult, String> {
+        let Answers { data: [v4, v6], final_line } = self;
+        let found = [&v4, &v6].into_iter().flatten();
+        let ttl_seconds = found.map(|data| data.ttl_seconds).min().unwrap_or_default();
+        let failure = [&v4, &v6].iter().any(|data| data.is_none()).then_some(last);
+        let ipv4 = v4.map(|data| in_order(&data.data, Ipv4Addr::from));
+        let ipv6 = v6.map(|data| in_order(&data.data, Ipv6Addr::from));
+        let is_empty =
+            ipv4.as_ref().is_none_or(Vec::is_empty) && ipv6.as_ref().is_none_or(Vec::is_empty);
+        if is_empty {
+            let no_address = || "the name has no address".to_owned();
+            return Err(failure.or(final_line).unwrap_or_else(no_address));
+        }
+        Ok(LookupResult { ipv4, ipv6, ttl_seconds, failure })
+    }
+}
+
+/// Addresses of so many octets, each once.
+fn in_order<A: Ord, const SIZE: usize>(data: &[Vec<u8>], address: fn([u8; SIZE]) -> A) -> Vec<A> {
+    let octets = data.iter().filter_map(|data| <[u8; SIZE]>::try_from(data.as_slice()).ok());
+    let mut addresses: Vec<A> = octets.map(address).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
 }
 
 /// Why a try gave nothing.
@@ -59,38 +127,8 @@ enum Failure {
     Other(String),
 }
 
-async fn look_up_at(resolver: SocketAddr, target: &Name) -> Result<LookupResult, Failure> {
-    let (v4, v6) =
-        tokio::join!(ask(resolver, target, RecordType::A), ask(resolver, target, RecordType::AAAA));
-    let (v4, v6) = (v4?, v6?);
-    let octets = |data: &[Vec<u8>]| -> Vec<IpAddr> {
-        let address = |data: &Vec<u8>| match data.len() {
-            4 => data.first_chunk::<4>().map(|octets| Ipv4Addr::from(*octets).into()),
-            16 => data.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets).into()),
-            _ => None,
-        };
-        data.iter().filter_map(address).collect()
-    };
-    let mut addresses = AliasAddresses::default();
-    for address in octets(&v4.data).into_iter().chain(octets(&v6.data)) {
-        match address {
-            IpAddr::V4(address) => addresses.ipv4.push(address),
-            IpAddr::V6(address) => addresses.ipv6.push(address),
-        }
-    }
-    addresses.ipv4.sort_unstable();
-    addresses.ipv4.dedup();
-    addresses.ipv6.sort_unstable();
-    addresses.ipv6.dedup();
-    if addresses == AliasAddresses::default() {
-        return Err(Failure::Final("the name has no address".to_owned()));
-    }
-    let ttl_seconds = v4.ttl_seconds.min(v6.ttl_seconds);
-    Ok(LookupResult { addresses, ttl_seconds })
-}
-
 /// The data of a type at the end of a name's aliases; none for a type that is not there.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Data {
     data: Vec<Vec<u8>>,
     ttl_seconds: u32,
@@ -169,7 +207,8 @@ fn read_data(message: &Message, target: &Name, record_type: RecordType) -> Resul
     }
     let (mut name, mut ttl_seconds) = (target.clone(), u32::MAX);
     for _ in 0..=CHAIN_LENGTH_MAX {
-        let own = message.answers.iter().filter(|record| record.owner == name);
+        let is_own = |record: &&Record| record.owner == name && record.class == CLASS_IN;
+        let own = message.answers.iter().filter(is_own);
         let (data, others): (Vec<_>, Vec<_>) =
             own.partition(|record| record.record_type == record_type);
         if !data.is_empty() {
@@ -200,7 +239,7 @@ pub(super) fn resolvers_of(text: &str) -> Vec<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
-    use whered_dns::message::{Question, Record};
+    use whered_dns::message::Question;
 
     use super::*;
 
@@ -252,6 +291,33 @@ mod tests {
         }
         assert_eq!(read(&message(3, Vec::new())), Err("the name does not exist".to_owned()));
         assert_eq!(read(&message(2, Vec::new())), Err("the answer SERVFAIL".to_owned()));
+    }
+
+    #[test]
+    fn a_family_that_no_resolver_tells_of_takes_nothing_from_the_other() {
+        let data = |data: &[&[u8]]| {
+            let data = data.iter().map(|data| data.to_vec()).collect();
+            Some(Data { data, ttl_seconds: 30 })
+        };
+        let result = |v4, v6, final_line: Option<&str>| {
+            let answers = Answers { data: [v4, v6], final_line: final_line.map(str::to_owned) };
+            answers.into_result("the last failure".to_owned())
+        };
+        let address = data(&[&[192, 0, 2, 2], &[192, 0, 2, 1], &[192, 0, 2, 1], &[9; 16]]);
+        let found = result(address.clone(), None, None).expect("addresses");
+        let expected = [1, 2].map(|last| Ipv4Addr::from([192, 0, 2, last])).to_vec();
+        assert_eq!((found.ipv4, found.ipv6), (Some(expected), None));
+        assert_eq!((found.ttl_seconds, &*found.failure.unwrap()), (30, "the last failure"));
+        let both = result(address, data(&[]), Some("no AAAA")).expect("addresses");
+        assert_eq!((both.ipv6, both.failure), (Some(Vec::new()), None));
+        for (v4, v6, line, expected) in [
+            (None, None, None, "the last failure"),
+            (data(&[]), None, None, "the last failure"),
+            (data(&[]), data(&[]), None, "the name has no address"),
+            (data(&[]), data(&[]), Some("it does not exist"), "it does not exist"),
+        ] {
+            assert_eq!(result(v4, v6, line), Err(expected.to_owned()));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! each alias   due ─► lookup ─► addresses: served from then on; due again after their TTL
+//!                         ├───► of A or AAAA alone: the last ones of the other serve on for a day
 //!                         └───► failure: the last ones serve on for a day, then SERVFAIL; due soon
 //! ```
 //!
@@ -22,7 +23,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use whered_dns::Name;
-use whered_engine::{AliasSource, Engine, sync};
+use whered_engine::{AliasAddresses, AliasSource, Engine, sync};
 
 use self::lookup::LookupResult;
 use crate::runtime::RuntimeThread;
@@ -61,29 +62,50 @@ struct AliasState {
     source: AliasSource,
     due: Instant,
     is_running: bool,
-    /// When addresses were found last, or when lookups began: a reload may have left some. None:
-    /// that is too long ago.
-    found: Option<Instant>,
+    /// When IPv4 and IPv6 addresses were found last, or when lookups began: a reload may have left
+    /// some. None: that is too long ago.
+    found: [Option<Instant>; 2],
     is_tried: bool,
     is_failing: bool,
+    /// Of one family nothing new is told, which the log has.
+    is_partial: bool,
 }
 
 impl AliasState {
     fn new(source: AliasSource) -> AliasState {
         let due = Instant::now();
-        let (is_running, is_tried, is_failing) = (false, false, false);
-        AliasState { source, due, is_running, found: Some(due), is_tried, is_failing }
+        let (is_running, is_tried, is_failing, is_partial) = (false, false, false, false);
+        let found = [Some(due); 2];
+        AliasState { source, due, is_running, found, is_tried, is_failing, is_partial }
     }
 
-    fn succeeded(&mut self, ttl_seconds: u32) {
+    /// The addresses that serve after a lookup; `known` are those that serve now.
+    fn served(&mut self, found: &LookupResult, known: AliasAddresses) -> AliasAddresses {
+        let [v4, v6] = &mut self.found;
+        note_family(v4, found.ipv4.is_some());
+        note_family(v6, found.ipv6.is_some());
+        let last_v4 = if v4.is_some() { known.ipv4 } else { Vec::new() };
+        let last_v6 = if v6.is_some() { known.ipv6 } else { Vec::new() };
+        AliasAddresses {
+            ipv4: found.ipv4.clone().unwrap_or(last_v4),
+            ipv6: found.ipv6.clone().unwrap_or(last_v6),
+        }
+    }
+
+    fn succeeded(&mut self, found: &LookupResult) {
         let AliasSource { owner, target, .. } = &self.source;
         if self.is_failing {
             tracing::info!("the alias {owner} has the addresses of {target} again");
         }
-        let now = Instant::now();
-        let seconds = ttl_seconds.min(self.source.ttl_seconds).max(INTERVAL_MIN_SECONDS);
-        self.due = now + Duration::from_secs(seconds.into());
-        (self.found, self.is_failing) = (Some(now), false);
+        if let Some(failure) = found.failure.as_ref().filter(|_| !self.is_partial) {
+            let family = if found.ipv4.is_none() { "IPv4" } else { "IPv6" };
+            tracing::warn!(
+                "the alias {owner} has no new {family} addresses of {target}: {failure}"
+            );
+        }
+        let seconds = found.ttl_seconds.min(self.source.ttl_seconds).max(INTERVAL_MIN_SECONDS);
+        self.due = Instant::now() + Duration::from_secs(seconds.into());
+        (self.is_failing, self.is_partial) = (false, found.failure.is_some());
     }
 
     /// Whether the last addresses are too old to serve on.
@@ -93,13 +115,22 @@ impl AliasState {
             tracing::warn!("the alias {owner} has no new addresses of {target}: {error}");
         }
         (self.is_failing, self.due) = (true, Instant::now() + RETRY_TIME);
-        let is_over = self.found.is_some_and(|found| found.elapsed() > KEPT_TIME);
+        let was_served = self.found.iter().any(Option::is_some);
+        self.found.iter_mut().for_each(|found| note_family(found, false));
+        let is_over = was_served && self.found.iter().all(Option::is_none);
         if is_over {
-            self.found = None;
             tracing::error!("the alias {owner} is answered by SERVFAIL: {target}: {error}");
         }
         is_over
     }
+}
+
+/// Notes whether addresses of a family were found, and whether the last ones are too old.
+fn note_family(found: &mut Option<Instant>, is_found: bool) {
+    if is_found {
+        *found = Some(Instant::now());
+    }
+    *found = found.filter(|at| at.elapsed() <= KEPT_TIME);
 }
 
 impl Aliases {
@@ -210,11 +241,18 @@ impl Aliases {
 
     /// Serves what was found, all of it at once, and notes where nothing was.
     fn note(&self, done: Vec<Lookup>) {
-        let found = done.iter().filter_map(|(source, found)| {
-            let found = found.as_ref().ok()?;
-            Some((source.clone(), Some(found.addresses.clone())))
-        });
-        let served = self.engine.set_alias_addresses(found.collect());
+        let found = {
+            let mut states = sync::lock(&self.states);
+            let found = done.iter().filter_map(|(source, found)| {
+                let found = found.as_ref().ok()?;
+                let state =
+                    states.get_mut(&source.owner).filter(|state| state.source == *source)?;
+                let known = self.engine.alias_addresses(source).unwrap_or_default();
+                Some((source.clone(), Some(state.served(found, known))))
+            });
+            found.collect()
+        };
+        let served = self.engine.set_alias_addresses(found);
         let served = served.map_err(|error| error.to_string());
         let mut given_up = Vec::new();
         let mut states = sync::lock(&self.states);
@@ -223,8 +261,8 @@ impl Aliases {
             let state = states.get_mut(&source.owner).filter(|state| state.source == source);
             let Some(state) = state else { continue };
             (state.is_running, state.is_tried) = (false, true);
-            match found.and_then(|found| served.clone().map(|()| found.ttl_seconds)) {
-                Ok(ttl_seconds) => state.succeeded(ttl_seconds),
+            match found.and_then(|found| served.clone().map(|()| found)) {
+                Ok(found) => state.succeeded(&found),
                 Err(error) => {
                     self.lookups_failed.fetch_add(1, Ordering::Relaxed);
                     if state.failed(&error) {
@@ -267,5 +305,35 @@ impl AliasThread {
         let thread = RuntimeThread::start("whered-alias", 1, FINISH_TIME, work)?;
         aliases.wait_for_first_lookups();
         Ok(AliasThread { aliases, thread: Some(thread) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_addresses_of_a_family_serve_on_for_a_day_while_the_other_is_found() {
+        let [owner, target] = ["a.test", "b.test"].map(|name| name.parse().expect("a name"));
+        let source = AliasSource { zone: "a.test".into(), owner, target, ttl_seconds: 60 };
+        let mut state = AliasState::new(source);
+        let known = AliasAddresses {
+            ipv4: vec![Ipv4Addr::new(192, 0, 2, 1)],
+            ipv6: vec![std::net::Ipv6Addr::LOCALHOST],
+        };
+        let ipv4 = Some(vec![Ipv4Addr::new(192, 0, 2, 2)]);
+        let failure = Some("no answer".to_owned());
+        let found = LookupResult { ipv4: ipv4.clone(), ipv6: None, ttl_seconds: 60, failure };
+        let served = state.served(&found, known.clone());
+        assert_eq!((Some(served.ipv4), &served.ipv6), (ipv4, &known.ipv6));
+        let Some(long_ago) = Instant::now().checked_sub(KEPT_TIME * 2) else { return };
+        state.found[1] = Some(long_ago);
+        assert!(state.served(&found, known).ipv6.is_empty());
+        state.succeeded(&found);
+        assert!(state.is_partial && !state.is_failing);
+        assert!(!state.failed("no answer"), "the other family serves on");
+        state.found[0] = Some(long_ago);
+        assert!(state.failed("no answer"), "nothing serves on");
+        assert!(!state.failed("no answer"), "it is said once");
     }
 }
