@@ -68,8 +68,8 @@ pub use durability::{
     SnapshotStatus, StartProgress,
 };
 pub use engine::{
-    BeforeData, DatabaseReader, Engine, EngineOptions, GenerationListener, GenerationReader,
-    MemberZone, ReloadReport, SetRules, SigningTask, UpdateError, ZoneReport,
+    ArrivedZone, BeforeData, DatabaseReader, Engine, EngineOptions, GenerationListener,
+    GenerationReader, MemberZone, ReloadReport, SetRules, SigningTask, UpdateError, ZoneReport,
 };
 pub use error::{EngineError, ExplainError, Subject, WriteError};
 pub use generation::Generation;

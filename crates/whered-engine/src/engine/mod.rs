@@ -4,6 +4,7 @@
 //! mod       open ─► Engine: generation, keyspace, sets, feeds, log ─► close
 //! disk      the data directory and its lock        reader    the generation for single queries
 //! reload    all files, one database, one ruleset   zones     one zone
+//! arrivals  zones of other servers
 //! sites, rules, challenges   changes by command    snapshot  snapshots and backups
 //! pools     catchment areas
 //! batches   a feed's batches                       explain   the reasons for an answer
@@ -14,6 +15,7 @@
 //! exclude each other (`control`); readers never wait for either.
 
 mod aliases;
+mod arrivals;
 mod batches;
 mod challenges;
 mod disk;
@@ -58,6 +60,7 @@ use crate::steering::catchment::Catchments;
 use crate::sync::{Notify, lock};
 use crate::zones::challenges::LiveChallenges;
 
+pub use arrivals::ArrivedZone;
 pub(crate) use disk::Disk;
 use reader::Current;
 pub use reader::{DatabaseReader, GenerationReader};
@@ -169,6 +172,8 @@ impl StartFiles {
 pub(crate) struct Control {
     pub(crate) setup: Setup,
     pub(crate) changes: Changes,
+    /// How often another setup was taken.
+    pub(crate) reloads: u64,
 }
 
 impl Control {
@@ -258,7 +263,7 @@ impl Engine {
         let engine = Engine {
             current: Current::new(generation),
             zone_failures: Mutex::default(),
-            control: Mutex::new(Control { setup: options.setup, changes }),
+            control: Mutex::new(Control { setup: options.setup, changes, reloads: 0 }),
             keyspace: keyspace.with_log(&log),
             prefix_sets: prefix_sets.with_log(&log),
             feeds,

@@ -72,6 +72,7 @@ impl Engine {
         drop(was_secondary);
         generation.keep_serials(&setup)?;
         control.setup = setup;
+        control.reloads += 1;
         self.serve(generation);
         *self.zone_includes() = zone_includes;
         lock(&self.zone_failures).clear();

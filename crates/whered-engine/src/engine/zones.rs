@@ -15,7 +15,7 @@ use super::Engine;
 use crate::error::EngineError;
 use crate::generation::Generation;
 use crate::generation::setup::{Setup, ZoneSource, read_zone, secondary_zone};
-use crate::generation::signing::{Signer, keep_serial, key_directory, served_secondary};
+use crate::generation::signing::{Signer, keep_serial, key_directory};
 use crate::sync::lock;
 use crate::zones::reversed::LiveZones;
 
@@ -40,7 +40,7 @@ pub struct ZoneReport {
 }
 
 impl ZoneReport {
-    fn new(zone: &Zone, generation: u64) -> ZoneReport {
+    pub(super) fn new(zone: &Zone, generation: u64) -> ZoneReport {
         ZoneReport { serial: zone.serial(), records: zone.record_count(), generation }
     }
 }
@@ -80,43 +80,6 @@ impl Engine {
             Err(error) => failures.insert(source.name.clone(), error.to_string()),
         };
         taken
-    }
-
-    /// Serves what other servers gave for a secondary zone, or that there is nothing to serve.
-    ///
-    /// # Errors
-    /// No such secondary zone (any more); the zone does not go with the pools.
-    pub fn serve_zone(
-        &self,
-        source: &ZoneSource,
-        zone: &Arc<Zone>,
-    ) -> Result<ZoneReport, EngineError> {
-        let served = match source.sign {
-            None => Arc::clone(zone),
-            // Signing takes its time without the lock.
-            Some(_) => {
-                let before = self.generation();
-                let now_seconds = self.now_millis() / 1000;
-                let signer = Signer::new(&self.control().setup, Some(&before), now_seconds);
-                served_secondary(source, zone, &signer)?
-            }
-        };
-        let control = self.control();
-        let current = self.generation();
-        let found = current.base_zone(zone.origin()).map(|(index, _)| index);
-        let is_it = |index: &usize| {
-            control.setup.zones.get(*index).is_some_and(|own| {
-                own.is_secondary && own.name == source.name && own.member == source.member
-            })
-        };
-        let index = found.filter(is_it).ok_or_else(|| {
-            let name = &source.name;
-            EngineError::new(format!("no secondary zone '{name}'"))
-        })?;
-        keep_serial(source, &served)?;
-        let report = ZoneReport::new(&served, current.number() + 1);
-        self.serve(current.with_secondary_zone(index, Arc::clone(zone), served)?);
-        Ok(report)
     }
 
     /// Signs anew what other servers gave.

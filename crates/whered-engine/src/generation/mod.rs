@@ -285,20 +285,24 @@ impl Generation {
         Ok(next)
     }
 
-    /// The next generation with what other servers gave of a zone, and what is served of it.
+    /// The next generation with what other servers gave of zones, and what is served of them, each
+    /// with the index of its zone.
     ///
     /// # Errors
     /// As [`Generation::build`].
-    pub(crate) fn with_secondary_zone(
+    pub(crate) fn with_secondary_zones<'z>(
         &self,
-        index: usize,
-        zone: Arc<Zone>,
-        served: Arc<Zone>,
+        zones: impl Iterator<Item = (usize, &'z Arc<Zone>, &'z Arc<Zone>)>,
     ) -> Result<Generation, EngineError> {
         let mut next = self.next();
-        let of_zone = format!("zone '{}'", zone.origin());
-        next.unfit_overlays.retain(|line| !line.starts_with(&of_zone));
-        (next.zone_list[index], next.served_zones[index]) = (zone, served);
+        for (index, given, served) in zones {
+            if !next.unfit_overlays.is_empty() {
+                let of_zone = format!("zone '{}'", given.origin());
+                next.unfit_overlays.retain(|line| !line.starts_with(&of_zone));
+            }
+            next.zone_list[index] = Arc::clone(given);
+            next.served_zones[index] = Arc::clone(served);
+        }
         next.build_zones()?;
         Ok(next)
     }
