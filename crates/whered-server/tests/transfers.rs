@@ -387,9 +387,9 @@ fn notify_of_others_is_refused_and_a_flood_leads_to_few_questions() {
     assert!(count.parse::<u128>().unwrap() <= most, "{count} of {most}");
 }
 
-/// Waits until the zone is served with signatures of ours, and verifies them.
+/// Waits until the zone is served with signatures of ours.
 #[track_caller]
-fn serves_signed(secondary: &Ours, zone: &RandomZone) {
+fn serves_signed_records(secondary: &Ours, zone: &RandomZone) {
     let is_made = |line: &String| {
         let record_type = line.split(' ').nth(2).unwrap_or_default();
         ["RRSIG", "NSEC", "DNSKEY", "CDS", "CDNSKEY"].contains(&record_type)
@@ -399,6 +399,12 @@ fn serves_signed(secondary: &Ours, zone: &RandomZone) {
         let (made, given): (Vec<_>, Vec<_>) = secondary.served().into_iter().partition(is_made);
         given == expected && !made.is_empty()
     });
+}
+
+/// As [`serves_signed_records`], and verifies the signatures.
+#[track_caller]
+fn serves_signed(secondary: &Ours, zone: &RandomZone) {
+    serves_signed_records(secondary, zone);
     let generation = secondary.server().engine().generation();
     let served = generation.zones().zone(&origin()).unwrap();
     assert!(served.is_signed_here() && served.serial() == zone.serial);
@@ -462,6 +468,87 @@ fn a_secondary_signs_what_it_takes_and_refuses_what_is_signed_already() {
     });
     assert!(!secondary.failure().contains('\n'));
     serves_signed(&secondary, &zone);
+}
+
+#[test]
+fn a_secondary_that_is_to_sign_from_a_reload_on_signs_the_next_transfers() {
+    let mut zone = RandomZone::new(23);
+    let (primary, mut secondary) = pair("signing-later", &zone, "");
+    follows(&secondary, &zone);
+    let keys = secondary.folder.join("data/keys/example.com");
+    let keys = whered_engine::KeyDirectory::new(keys, origin());
+    keys.create(whered_dns::KeyAlgorithm::Ed25519, None).unwrap();
+    let unsigned = secondary.text.clone();
+    secondary.text.push_str("sign = true\n");
+    secondary.server().reload(secondary.config()).unwrap();
+    let is_signed = || {
+        let generation = secondary.server().engine().generation();
+        generation.zones().zone(&origin()).unwrap().is_signed_here()
+    };
+    assert!(is_signed());
+    let signed = secondary.config();
+    for _ in 0..3 {
+        zone.change();
+        give(&primary, &zone);
+        until("the change is served", || {
+            let generation = secondary.server().engine().generation();
+            generation.zones().zone(&origin()).unwrap().serial() >= zone.serial
+        });
+        assert!(is_signed(), "whatever the zone was before the reload");
+    }
+    let config = whered_server::Config::from_toml(&unsigned, &secondary.folder.join("whered.toml"));
+    secondary.server().reload(config.unwrap()).unwrap();
+    zone.change();
+    give(&primary, &zone);
+    follows(&secondary, &zone);
+    secondary.server().reload(signed).unwrap();
+    assert!(is_signed());
+}
+
+#[test]
+fn a_copy_is_signed_at_a_start_without_its_primary_and_one_that_cannot_be_says_why() {
+    let mut zone = RandomZone::new(29);
+    let (mut primary, mut secondary) = pair("signing-copy", &zone, "");
+    follows(&secondary, &zone);
+    let copy = secondary.folder.join("data/zones/example.com.zone");
+    until("the copy is written", || copy.exists());
+    let keys = secondary.folder.join("data/keys/example.com");
+    let keys = whered_engine::KeyDirectory::new(keys, origin());
+    keys.create(whered_dns::KeyAlgorithm::Ed25519, None).unwrap();
+    let unsigned = std::mem::take(&mut secondary.text);
+    secondary.text = format!("{unsigned}sign = true\n");
+    secondary.close();
+    primary.close();
+    secondary.open();
+    assert!(!secondary.served().is_empty(), "the copy serves at once");
+    let generation = secondary.server().engine().generation();
+    let served = generation.zones().zone(&origin()).unwrap();
+    assert!(served.is_signed_here());
+    drop(generation);
+    // The primary signs, and a copy of that is not signed again.
+    secondary.close();
+    secondary.text = unsigned.clone();
+    zone.change();
+    let text = format!("{}@ DNSKEY 257 3 15 AAAA\n", zone.text());
+    fs::write(primary.folder.join("a.zone"), text).unwrap();
+    primary.open();
+    secondary.open();
+    until("the copy of the signed zone is written", || {
+        let is_key = |line: &String| line.contains(" DNSKEY ");
+        fs::read_to_string(&copy).is_ok_and(|text| lines(&read_zone(&text)).iter().any(is_key))
+    });
+    secondary.close();
+    secondary.text = format!("{unsigned}sign = true\n");
+    secondary.open();
+    assert_eq!(secondary.served(), Vec::<String>::new());
+    until("the reason is told while the primary has nothing newer", || {
+        secondary.failure().contains("found DNSKEY in a zone that is to be signed here")
+    });
+    let shown = secondary.get("/v1/zones/example.com");
+    assert!(!shown.contains("\"serving\""), "{shown}");
+    zone.change();
+    give(&primary, &zone);
+    serves_signed_records(&secondary, &zone);
 }
 
 #[test]

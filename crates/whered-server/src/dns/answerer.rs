@@ -15,6 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use tokio::sync::mpsc;
 use whered_dns::transfer::{Operation, ServerRequest};
 use whered_dns::{
     Answers, Client, Context, CookieSecrets, Outcome, Query, RateLimit, Rcode, RecordType,
@@ -25,7 +26,7 @@ use whered_engine::{Engine, Generation};
 
 use super::counters::{Counters, Tallies};
 use super::dnstap::Tap;
-use super::mmsg::{BATCH_SIZE_MAX, Batch, Datagram};
+use super::mmsg::{BATCH_SIZE_MAX, Batch, Datagram, LateSender};
 use super::proxy;
 use super::query_log::{Entry, QueryLog};
 use super::signatures::SignatureBudget;
@@ -149,7 +150,7 @@ impl Answerer {
                 reply
             };
             let (reply, is_signed) = shared.transfers.answer(&message, &mut ordinary);
-            let mut reply = reply.into_datagram();
+            let Some(mut reply) = out.datagram(index, reply) else { continue };
             let outcome = outcome_of(query.bytes, &reply);
             // Who has a key is not somebody whose address was forged.
             if !is_signed && !workspace.allows_deferred(&query, &outcome, now_millis) {
@@ -217,6 +218,12 @@ impl Answerer {
             match shared.transfers.answer(&message, &mut ordinary).0 {
                 Reply::One(found) => *reply = found,
                 Reply::Many(found) => messages = Some(found),
+                Reply::Later(update) => {
+                    let (sender, receiver) = mpsc::channel(1);
+                    // A client that is gone wants no answer.
+                    update.begin(move |reply| drop(sender.try_send(reply)));
+                    messages = Some(receiver);
+                }
             }
             outcome = outcome_of(query, reply);
         }
@@ -261,7 +268,8 @@ fn unix_seconds(shared: &AnswererContext, has_challenges: bool) -> u32 {
     now.map_or(0, |since| since.as_secs() as u32)
 }
 
-/// The outcome of a message that was answered with these bytes; a transfer's begin later.
+/// The outcome of a message that was answered with these bytes; those of transfers and updates
+/// begin later, and count as NOERROR.
 fn outcome_of(query: &[u8], reply: &[u8]) -> Outcome {
     let code = reply.get(3).map_or(0, |byte| byte & 15);
     let request = ServerRequest::read(query);
@@ -283,6 +291,27 @@ struct AnswerSink<'a, 'q> {
     generation: &'a Generation,
     /// Messages that the batch leaves to be answered by themselves.
     deferred: Vec<usize>,
+}
+
+impl AnswerSink<'_, '_> {
+    /// The reply of one datagram, of which there never are many; none while its update is made.
+    fn datagram(&mut self, index: usize, reply: Reply) -> Option<Vec<u8>> {
+        match reply {
+            Reply::One(reply) => Some(reply),
+            Reply::Many(_) => Some(Vec::new()),
+            Reply::Later(update) => {
+                let begin = move |sender: LateSender| {
+                    update.begin(move |mut reply| {
+                        // A client that gets no answer asks again.
+                        let _ = sender.send(&mut reply);
+                    });
+                };
+                self.batch.answer_later(index, Box::new(begin));
+                self.answered(index, 0, outcome_of(self.queries[index].bytes, &[]));
+                None
+            }
+        }
+    }
 }
 
 impl Answers for AnswerSink<'_, '_> {

@@ -16,6 +16,7 @@ use std::os::fd::RawFd;
 pub(super) const SIZE_BYTES: usize = 64;
 
 /// The control buffer of one datagram.
+#[derive(Clone)]
 #[repr(C, align(8))]
 pub(super) struct Control {
     bytes: [u8; SIZE_BYTES],

@@ -70,16 +70,25 @@ pub struct Datagram<'a> {
 }
 
 /// The answers to one batch, by the index of the datagram.
-#[derive(Debug)]
 pub struct Batch {
     rooms: Vec<[u8; BUFFER_STRIDE]>,
     sizes: Vec<usize>,
+    later: Vec<(usize, LateAnswer)>,
+}
+
+/// Makes an answer that does not go out with its batch, on a thread of its own.
+pub type LateAnswer = Box<dyn FnOnce(LateSender) + Send>;
+
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batch").field("sizes", &self.sizes).finish_non_exhaustive()
+    }
 }
 
 impl Batch {
     /// A batch without answers, with room for `size` of them.
     pub fn new(size: usize) -> Batch {
-        Batch { rooms: vec![[0; BUFFER_STRIDE]; size], sizes: vec![0; size] }
+        Batch { rooms: vec![[0; BUFFER_STRIDE]; size], sizes: vec![0; size], later: Vec::new() }
     }
 
     /// Where the answer to the datagram of that index is written.
@@ -106,6 +115,11 @@ impl Batch {
     /// As [`Batch::room`].
     pub(super) fn answer(&self, index: usize) -> &[u8] {
         &self.rooms[index][..self.sizes[index]]
+    }
+
+    /// Has the datagram of that index answered later: `answer` is called when the batch is sent.
+    pub fn answer_later(&mut self, index: usize, answer: LateAnswer) {
+        self.later.push((index, answer));
     }
 
     /// Forgets every answer and keeps the memory.
@@ -240,7 +254,60 @@ impl Receiver {
             header.msg_controllen = size_bytes as _;
             count += 1;
         }
-        send_all(socket, &mut self.headers[..count], self.calls)
+        let refused = send_all(socket, &mut self.headers[..count], self.calls);
+        if !batch.later.is_empty() {
+            self.begin_late(socket, batch);
+        }
+        refused
+    }
+
+    /// Begins the answers that come later.
+    #[cold]
+    fn begin_late(&self, socket: &UdpSocket, batch: &mut Batch) {
+        for (index, answer) in batch.later.drain(..) {
+            let Some(sender) = self.senders.get(index) else { continue };
+            match socket.try_clone() {
+                Ok(socket) => answer(LateSender {
+                    socket,
+                    name: sender.name,
+                    name_size: sender.name_size,
+                    control: sender.control.clone(),
+                }),
+                // Dropped, its client asks again.
+                Err(error) => tracing::debug!("a datagram is not answered later: {error}"),
+            }
+        }
+    }
+}
+
+/// The way to the sender of one datagram, once its batch is gone.
+pub struct LateSender {
+    socket: UdpSocket,
+    name: libc::sockaddr_storage,
+    name_size: libc::socklen_t,
+    control: Control,
+}
+
+impl std::fmt::Debug for LateSender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LateSender").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+impl LateSender {
+    /// Sends the answer, from the address that was asked. Whether the system took it.
+    pub fn send(mut self, answer: &mut [u8]) -> bool {
+        let mut vector =
+            libc::iovec { iov_base: answer.as_mut_ptr().cast(), iov_len: answer.len() };
+        let mut header = EMPTY_HEADER;
+        let (control, size_bytes) = self.control.for_answer().unwrap_or((ptr::null_mut(), 0));
+        header.msg_hdr.msg_iov = &raw mut vector;
+        header.msg_hdr.msg_iovlen = 1;
+        header.msg_hdr.msg_name = ptr::from_mut(&mut self.name).cast();
+        header.msg_hdr.msg_namelen = self.name_size;
+        header.msg_hdr.msg_control = control;
+        header.msg_hdr.msg_controllen = size_bytes as _;
+        send_all(&self.socket, &mut [header], Calls::Single) == 0
     }
 }
 
@@ -341,7 +408,8 @@ fn send_many(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> io::Result<us
 #[allow(unsafe_code, reason = "sendmsg is a system call")]
 fn send_one(socket: &UdpSocket, headers: &[libc::mmsghdr]) -> io::Result<usize> {
     let Some(header) = headers.first() else { return Ok(0) };
-    // SAFETY: as in `send_many`, for the first header alone.
+    // SAFETY: as in `send_many`, for the first header alone; `LateSender::send` points its header at
+    // what it has.
     let size = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header.msg_hdr, 0) };
     if size < 0 { Err(io::Error::last_os_error()) } else { Ok(1) }
 }

@@ -86,6 +86,37 @@ fn on_the_wildcard_address_the_answer_leaves_from_the_address_that_was_asked() {
 }
 
 #[test]
+fn a_late_answer_goes_to_its_sender_from_the_address_that_was_asked() {
+    let server = udp::bind("0.0.0.0:0".parse().unwrap()).unwrap();
+    server.set_read_timeout(Some(WAIT)).unwrap();
+    let port = server.local_addr().unwrap().port();
+    let (mut receiver, mut batch) = (Receiver::new(4, Calls::Many), Batch::new(4));
+    let (senders, received) = std::sync::mpsc::channel();
+    let hosts = ["127.0.0.2", "127.0.0.1"];
+    let clients = hosts.map(|asked| {
+        let client = client_of("127.0.0.1:0");
+        client.send_to(b"who", format!("{asked}:{port}")).unwrap();
+        assert_eq!(receiver.receive(&server, WhenEmpty::Wait).unwrap(), 1);
+        batch.clear();
+        let senders = senders.clone();
+        batch.answer_later(0, Box::new(move |sender| senders.send(sender).unwrap()));
+        assert_eq!(receiver.send(&server, &mut batch), 0);
+        client
+    });
+    drop(server);
+    // Another order, and when the batches are long gone.
+    let late: Vec<_> = hosts.iter().map(|_| received.recv().unwrap()).collect();
+    for (sender, host) in late.into_iter().zip(hosts).rev() {
+        assert!(sender.send(&mut host.as_bytes().to_vec()));
+    }
+    for (client, host) in clients.iter().zip(hosts) {
+        let mut bytes = [0; 16];
+        let (size, from) = client.recv_from(&mut bytes).unwrap();
+        assert_eq!((&bytes[..size], from.to_string()), (host.as_bytes(), format!("{host}:{port}")));
+    }
+}
+
+#[test]
 fn the_ipv6_wildcard_answers_too() {
     let server = udp::bind("[::]:0".parse().unwrap()).unwrap();
     let port = server.local_addr().unwrap().port();

@@ -67,7 +67,11 @@ pub(super) fn add(registry: &mut Registry, transfers: &Transfers, now_millis: u6
     }
     notifies.register(registry, "zone_notifies", "NOTIFY messages, by direction and outcome");
     let updates = Counters::default();
-    for (outcome, count) in [("made", &counts.updates), ("refused", &counts.updates_refused)] {
+    for (outcome, count) in [
+        ("made", &counts.updates),
+        ("refused", &counts.updates_refused),
+        ("busy", &counts.updates_busy),
+    ] {
         updates.add([("outcome", outcome)], count.load(Ordering::Relaxed));
     }
     updates.register(registry, "zone_updates", "UPDATE messages (RFC 2136), by outcome");

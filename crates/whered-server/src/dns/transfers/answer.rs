@@ -7,6 +7,7 @@
 //!         ├ query, signed ─> the ordinary answer, signed
 //!         ├ NOTIFY ─> NOERROR          from a primary's address or with its key
 //!         ├ AXFR, IXFR ─> the zone     for those whom allow_transfer names
+//!         ├ UPDATE ─> later            for those whose key may change the zone
 //!         └ all else ─> the ordinary answer: REFUSED, NOTIMP
 //! ```
 
@@ -21,6 +22,7 @@ use whered_dns::{Name, Rcode, Transport};
 
 use super::secondary::Order;
 use super::times::now_seconds;
+use super::updating::PendingUpdate;
 use super::{Transfers, add};
 
 /// A message that the answering function has left to us.
@@ -38,16 +40,8 @@ pub(in crate::dns) enum Reply {
     One(Vec<u8>),
     /// Messages of a transfer, until the channel closes.
     Many(mpsc::Receiver<Vec<u8>>),
-}
-
-impl Reply {
-    /// The one message of a datagram's answer, of which there never are many.
-    pub(in crate::dns) fn into_datagram(self) -> Vec<u8> {
-        match self {
-            Reply::One(message) => message,
-            Reply::Many(_) => Vec::new(),
-        }
-    }
+    /// One message, once an update is made.
+    Later(Box<PendingUpdate>),
 }
 
 /// A message whose signature, if any, holds.
@@ -101,7 +95,10 @@ impl Transfers {
                 };
                 match incoming.request.operation {
                     Operation::Notify => self.take_notify(&incoming, &plain),
-                    Operation::Update => Some(self.take_update(&incoming, &plain)),
+                    Operation::Update => match self.take_update(incoming, &plain, size_max) {
+                        Reply::One(reply) => Some(reply),
+                        later => return (later, is_signed),
+                    },
                     Operation::Axfr | Operation::Ixfr(_) => match self.give(incoming, &plain) {
                         Some(Reply::One(reply)) => Some(reply),
                         Some(many) => return (many, is_signed),
@@ -132,7 +129,7 @@ impl Transfers {
 
 /// The reply with its signature. One that has no room for it is cut short, so that the client asks
 /// again by TCP.
-fn signed_within(
+pub(super) fn signed_within(
     mut reply: Vec<u8>,
     signer: Option<&mut AnswerSigner>,
     size_max: usize,

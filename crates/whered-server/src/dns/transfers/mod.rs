@@ -6,17 +6,20 @@
 //! ```text
 //! UDP, TCP ─ deferred message ─> answer: TSIG, ACL ─┬─ NOTIFY ─> secondary: a task for each zone
 //!                                                   ├─ AXFR, IXFR ─> primary: a thread a transfer
-//!                                                   └─ UPDATE ─> the engine: zones, challenges
-//! secondary ─ SOA, IXFR, AXFR ─> client ─ records, changes ─> Engine::serve_zone, copy on the disk
+//!                                                   └─ UPDATE ─> updating: a queue, threads
+//!                                                          └─> the engine: zones, challenges
+//! secondary ─ SOA, IXFR, AXFR ─> client ─ records, changes ─> arrivals ─> Engine::serve_zones
+//!     └─ copy on the disk                                     several zones at once
 //! generation changes ─> primary: difference into the history, NOTIFY to others
 //! a catalog ─> catalogs: its members come and go as secondary zones
 //! ```
 //!
 //! At the same time: one thread, `whered-transfer`, with a task for each zone; two more for what
-//! takes long: building zones and writing copies. A query never waits for any of them;
-//! the thread that received an UPDATE waits for it, two seconds at the most.
+//! takes long: building zones and writing copies. Updates have threads of their own while there
+//! are some. A query never waits for any of them.
 
 mod answer;
+mod arrivals;
 mod catalogs;
 mod client;
 mod copies;
@@ -29,6 +32,7 @@ mod primary;
 mod secondary;
 mod times;
 mod update;
+mod updating;
 
 use std::collections::HashMap;
 use std::io;
@@ -41,9 +45,10 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 use whered_dns::{Name, Zone};
-use whered_engine::{Engine, sync};
+use whered_engine::{Engine, ZoneSource, sync};
 
 pub(super) use answer::{DeferredMessage, Reply};
+use arrivals::Arrivals;
 use catalogs::CatalogState;
 pub(crate) use copies::zone_copy;
 use incoming::IncomingLimits;
@@ -56,6 +61,7 @@ pub use policies::{NamePattern, UpdatePolicy};
 use primary::GivenZone;
 pub(crate) use secondary::SecondaryStatus;
 use secondary::{Order, SecondaryZone};
+use updating::UpdateQueue;
 
 use crate::runtime::RuntimeThread;
 
@@ -63,6 +69,8 @@ use crate::runtime::RuntimeThread;
 const FINISH_TIME: Duration = Duration::from_secs(2);
 /// How many primaries are asked for a serial at a time.
 const ASKING_MAX: usize = 128;
+/// How many servers are told of changes at a time: each has a socket meanwhile.
+const TELLING_MAX: usize = 128;
 /// How many go out at a time.
 const OUTGOING_MAX: usize = 16;
 
@@ -83,6 +91,7 @@ pub(crate) struct TransferCounts {
     pub(crate) signature_failures: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) updates_refused: AtomicU64,
+    pub(crate) updates_busy: AtomicU64,
 }
 
 fn add(count: &AtomicU64) {
@@ -105,9 +114,11 @@ pub(crate) struct Transfers {
     /// Another generation serves, or another configuration is there.
     published: Arc<Notify>,
     asking: Semaphore,
+    telling: Semaphore,
+    arrivals: Arrivals,
     incoming: IncomingLimits,
     outgoing: Arc<AtomicUsize>,
-    updating: Arc<AtomicUsize>,
+    updates: UpdateQueue,
     pub(crate) counts: TransferCounts,
 }
 
@@ -122,6 +133,8 @@ impl std::fmt::Debug for Transfers {
 struct Configuration {
     options: Arc<TransferOptions>,
     zones: HashMap<Name, ZoneTransfers>,
+    /// Secondary zones as the engine knows them.
+    sources: HashMap<Name, ZoneSource>,
     secondaries: HashMap<Name, Arc<SecondaryZone>>,
     given: HashMap<Name, Arc<GivenZone>>,
 }
@@ -143,9 +156,11 @@ impl Transfers {
             changed: Notify::new(),
             published: Arc::default(),
             asking: Semaphore::new(ASKING_MAX),
+            telling: Semaphore::new(TELLING_MAX),
+            arrivals: Arrivals::default(),
             incoming: IncomingLimits::default(),
             outgoing: Arc::default(),
-            updating: Arc::default(),
+            updates: UpdateQueue::default(),
             counts: TransferCounts::default(),
         };
         let published = Arc::clone(&transfers.published);
@@ -165,6 +180,11 @@ impl Transfers {
         let old = self.configured();
         let options = Arc::clone(options);
         let mut next = Configuration { options, ..Configuration::default() };
+        for source in self.engine.zone_sources().into_iter().filter(|source| source.is_secondary) {
+            if let Ok(origin) = source.name.parse() {
+                next.sources.insert(origin, source);
+            }
+        }
         for zone in zones {
             let origin = &zone.origin;
             next.zones.insert(origin.clone(), zone.clone());

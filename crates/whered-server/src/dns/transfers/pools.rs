@@ -91,15 +91,20 @@ pub(super) fn pools_in(generation: &Generation, origin: &Name) -> Vec<Arc<Pool>>
     generation.pools().iter().filter(is_here).cloned().collect()
 }
 
+/// The zones in which pools answer.
+pub(super) fn zones_with_pools(generation: &Generation) -> HashSet<Name> {
+    let owners = generation.pools().iter().flat_map(|pool| &pool.owners);
+    owners.filter_map(|owner| zone_of(generation, owner)).collect()
+}
+
 fn is_owner(generation: &Generation, origin: &Name, owner: &str) -> bool {
-    let mut at = owner.parse::<Name>().ok().filter(|owner| owner.is_within(origin));
-    while let Some(name) = at {
-        if generation.zones().zone(&name).is_some() {
-            return name == *origin;
-        }
-        at = name.parent();
-    }
-    false
+    zone_of(generation, owner).is_some_and(|zone| zone == *origin)
+}
+
+/// The zone that has a name.
+fn zone_of(generation: &Generation, owner: &str) -> Option<Name> {
+    let above = std::iter::successors(owner.parse::<Name>().ok(), Name::parent);
+    above.into_iter().find(|name| generation.zones().zone(name).is_some())
 }
 
 /// Makes the zone.

@@ -249,9 +249,16 @@ impl Transfers {
     /// Looks which zones have changed, and tells others of them.
     async fn look(self: &Arc<Transfers>, notifying: &mut JoinSet<()>) {
         let (generation, configured) = (self.engine.generation(), self.configured());
+        let with_pools = pools::zones_with_pools(&generation);
         for (origin, given) in &configured.given {
             let Some(options) = configured.zones.get(origin) else { continue };
-            let Some(zone) = self.make(given, &generation, options).await else { continue };
+            let zone = match with_pools.contains(origin) {
+                true => self.make(given, &generation, options).await,
+                false => {
+                    generation.zones().zone(origin).filter(|zone| !zone.is_unavailable()).cloned()
+                }
+            };
+            let Some(zone) = zone else { continue };
             if !self.note(given, options, &zone).await {
                 continue;
             }
@@ -263,16 +270,13 @@ impl Transfers {
         }
     }
 
-    /// The zone as others get it.
+    /// A zone with pools as others get it.
     async fn make(
         &self,
         given: &Arc<GivenZone>,
         generation: &Arc<Generation>,
         options: &ZoneTransfers,
     ) -> Option<Arc<Zone>> {
-        if generation.pools().is_empty() {
-            return given.make(generation, options);
-        }
         let (given, generation) = (Arc::clone(given), Arc::clone(generation));
         let options = options.clone();
         spawn_blocking(move || given.make(&generation, &options)).await.ok()?
@@ -326,7 +330,11 @@ impl Transfers {
         let mut pause = NOTIFY_PAUSE;
         let mut last = None;
         for _ in 0..NOTIFY_TRIES {
-            match client::tell(remote, zone.origin(), &soa).await {
+            let told = {
+                let _permit = self.telling.acquire().await;
+                client::tell(remote, zone.origin(), &soa).await
+            };
+            match told {
                 Ok(()) => {
                     add(&self.counts.notifies_out);
                     return;

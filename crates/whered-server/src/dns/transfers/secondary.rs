@@ -3,7 +3,7 @@
 //! Not for: messages, the times (`whered_dns::transfer::Schedule`), sockets (`client`).
 //!
 //! ```text
-//! due, NOTIFY or order ─> SOA ─ newer ─> IXFR ─ else ─> AXFR ─> Engine::serve_zone ─> copy
+//! due, NOTIFY or order ─> SOA ─ newer ─> IXFR ─ else ─> AXFR ─> arrivals ─> copy
 //!                          └ the next primary where one has no answer
 //! nobody answers until SOA expire ─> Zone::unavailable: SERVFAIL
 //! ```
@@ -20,7 +20,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::spawn_blocking;
 use whered_dns::transfer::{Schedule, SoaTimes, Transfer, is_newer};
 use whered_dns::{Dnssec, Zone, catalog};
-use whered_engine::{ZoneReport, ZoneSource, sync};
+use whered_engine::{ZoneSource, sync};
 
 use super::client::{self, AskError};
 use super::options::{Remote, ZoneTransfers};
@@ -123,7 +123,7 @@ impl SecondaryZone {
     ) {
         let Some(mut state) = self.begin(transfers) else { return };
         loop {
-            self.expire(transfers, &mut state);
+            self.expire(transfers, &mut state).await;
             self.tell(&state);
             let due = state.schedule.due_at_millis().saturating_sub(now_millis());
             let copy = state.copy_due().unwrap_or(COPY_PAUSE);
@@ -161,13 +161,13 @@ impl SecondaryZone {
     }
 
     fn begin(&self, transfers: &Transfers) -> Option<State> {
-        let source = transfers.engine.zone_source_of(&self.options.origin)?;
-        if !source.is_secondary || source.member != self.options.member {
-            return None;
-        }
+        let source = self.source(transfers)?;
         let generation = transfers.engine.generation();
         let zone = generation.zone_as_given(&self.options.origin);
         let zone = zone.filter(|zone| !zone.is_unavailable()).cloned();
+        // A copy that could not be signed is there and not served.
+        let served = generation.zones().zone(&self.options.origin);
+        let is_served = served.is_some_and(|served| !served.is_unavailable());
         let now = now_millis();
         let schedule = match zone.as_ref().and_then(|zone| zone.soa()) {
             None => Schedule::new(now),
@@ -177,7 +177,7 @@ impl SecondaryZone {
             }
         };
         Some(State {
-            is_served: zone.is_some(),
+            is_served: zone.is_some() && is_served,
             zone,
             schedule,
             source,
@@ -188,14 +188,21 @@ impl SecondaryZone {
         })
     }
 
+    /// The zone as the engine knows it; none when it is not of that catalog any more.
+    fn source(&self, transfers: &Transfers) -> Option<ZoneSource> {
+        let configured = transfers.configured();
+        let source = configured.sources.get(&self.options.origin)?;
+        (source.member == self.options.member).then(|| source.clone())
+    }
+
     /// Ends serving a zone that nobody has confirmed for too long.
-    fn expire(&self, transfers: &Transfers, state: &mut State) {
+    async fn expire(&self, transfers: &Arc<Transfers>, state: &mut State) {
         if !state.is_served || !state.schedule.is_expired(now_millis()) {
             return;
         }
         let gone = Arc::new(Zone::unavailable(&self.options.origin));
         let name = &self.options.name;
-        match transfers.engine.serve_zone(&state.source, &gone) {
+        match transfers.serve(&state.source, &gone).await {
             Ok(_) => tracing::error!(
                 "zone '{name}' has expired: no primary has confirmed it within the time of its SOA; \
                  it answers SERVFAIL until one does"
@@ -208,6 +215,10 @@ impl SecondaryZone {
     /// Asks one primary after another.
     async fn refresh(&self, transfers: &Arc<Transfers>, state: &mut State) {
         let whole = self.wants_whole.swap(0, Ordering::Relaxed) == 1;
+        // A reload may have changed how the zone is served.
+        if let Some(source) = self.source(transfers) {
+            state.source = source;
+        }
         let count = self.options.primaries.len();
         let mut errors = Vec::new();
         for index in (0..count).map(|step| (state.first + step) % count) {
@@ -361,7 +372,7 @@ impl SecondaryZone {
                 tracing::error!("zone '{name}' serves on as before: {error}");
                 return self.fail(transfers, state, error.to_string());
             }
-            match serve(transfers, &state.source, &zone).await {
+            match transfers.serve(&state.source, &zone).await {
                 Ok(report) => tracing::info!(
                     "zone '{name}' from {} as generation {}: serial {}, {} records",
                     primary.address,
@@ -436,26 +447,8 @@ impl State {
     }
 }
 
-/// Serves a zone; one that is signed here on another thread.
-async fn serve(
-    transfers: &Transfers,
-    source: &ZoneSource,
-    zone: &Arc<Zone>,
-) -> Result<ZoneReport, String> {
-    let engine = Arc::clone(&transfers.engine);
-    let served = match source.sign {
-        None => engine.serve_zone(source, zone),
-        Some(_) => {
-            let (source, zone) = (source.clone(), Arc::clone(zone));
-            let signed = blocking(move || engine.serve_zone(&source, &zone)).await;
-            signed.map_err(|error| error.to_string())?
-        }
-    };
-    served.map_err(|error| error.to_string())
-}
-
 /// Does what takes long on another thread.
-async fn blocking<T: Send + 'static>(
+pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, AskError> {
     spawn_blocking(work).await.map_err(|_| AskError::new("a fault inside the server"))

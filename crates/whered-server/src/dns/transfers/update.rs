@@ -1,10 +1,10 @@
 //! UPDATE (RFC 2136): who may change what, and names of ACME challenges, whose texts are tokens.
 //!
-//! Not for: TSIG (`answer`), the rules of UPDATE (`whered_dns::update`), keeping what is changed
-//! (the engine).
+//! Not for: TSIG (`answer`), threads (`updating`), the rules of UPDATE (`whered_dns::update`),
+//! keeping what is changed (the engine).
 //!
 //! ```text
-//! UPDATE ─ no key, no policy ─> REFUSED
+//! UPDATE ─ no key, no policy ─> REFUSED, at once
 //!        ├ TXT at _acme-challenge names alone ─> tokens, as of ACME.SET
 //!        └ else ─> Engine::update_zone: over the file, in the journal; not in secondary zones
 //! ```
@@ -12,75 +12,83 @@
 //! The answer is sent when the change is on the disk, as far as `fsync` says so.
 
 use std::net::IpAddr;
-use std::sync::{Arc, mpsc};
-use std::thread::Builder;
-use std::time::Duration;
+use std::sync::Arc;
 
 use whered_dns::transfer::reply_to;
 use whered_dns::update::{Update, UpdateStep};
 use whered_dns::{Challenges, Name, Rcode, RecordType, ZoneRecord, text_data};
 use whered_engine::{Ticket, UpdateError, WriteError};
 
-use super::answer::ServerMessage;
-use super::primary::Slot;
+use super::answer::{Reply, ServerMessage};
 use super::times::now_millis;
+use super::updating::{PendingUpdate, UpdateMessage};
 use super::{Transfers, add};
 
 /// For how long a token is kept that nobody removes: certificates are issued within minutes.
 const TOKEN_MILLIS: u64 = 3_600_000;
-/// How many updates are made at a time.
-const UPDATES_MAX: usize = 4;
-/// How long a client waits for its update.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Transfers {
-    /// Answers an UPDATE. It is made on a thread of its own, so that a disk that hangs holds up a
-    /// client for [`PATIENCE`] and no longer.
+    /// Answers an UPDATE at once if it is refused for its key, else when it is made.
     pub(super) fn take_update(
         self: &Arc<Transfers>,
-        incoming: &ServerMessage<'_>,
+        incoming: ServerMessage<'_>,
         message: &[u8],
-    ) -> Vec<u8> {
-        let (source, key) = (incoming.source, incoming.key.cloned());
-        let made = match &key {
-            None => Err((Rcode::REFUSED, "it has no key".to_owned())),
-            Some(key) => self.made_elsewhere(source, key, message),
+        size_max: usize,
+    ) -> Reply {
+        let (source, zone) = (incoming.source, &incoming.request.name);
+        let refused = match (incoming.key, incoming.signer) {
+            (Some(key), Some(signer)) => match self.may_update(key, zone) {
+                Ok(()) => {
+                    let key = key.clone();
+                    let update =
+                        UpdateMessage { source, key, message: message.to_vec(), signer, size_max };
+                    return match PendingUpdate::new(self, update) {
+                        Some(pending) => Reply::Later(Box::new(pending)),
+                        None => Reply::One(reply_to(message, Rcode::SERVFAIL, false)),
+                    };
+                }
+                Err(refused) => refused,
+            },
+            _ => (Rcode::REFUSED, "it has no key".to_owned()),
         };
-        let rcode = match made {
+        Reply::One(self.refused_update(source, incoming.key, message, refused))
+    }
+
+    /// Makes an update. Gives the answer, which is not signed yet.
+    pub(super) fn made_update(&self, update: &UpdateMessage) -> Vec<u8> {
+        let UpdateMessage { source, key, message, .. } = update;
+        match self.update(*source, key, message) {
             Ok(()) => {
                 add(&self.counts.updates);
-                Rcode::NOERROR
+                reply_to(message, Rcode::NOERROR, false)
             }
-            Err((rcode, line)) => {
-                add(&self.counts.updates_refused);
-                log_refusal(source, key.as_ref(), rcode, &line);
-                rcode
-            }
-        };
+            Err(refused) => self.refused_update(*source, Some(key), message, refused),
+        }
+    }
+
+    fn refused_update(
+        &self,
+        source: IpAddr,
+        key: Option<&Name>,
+        message: &[u8],
+        (rcode, line): (Rcode, String),
+    ) -> Vec<u8> {
+        add(&self.counts.updates_refused);
+        log_refusal(source, key, rcode, &line);
         reply_to(message, rcode, false)
     }
 
-    fn made_elsewhere(
-        self: &Arc<Transfers>,
-        source: IpAddr,
-        key: &Name,
-        message: &[u8],
-    ) -> Result<(), (Rcode, String)> {
-        let failed = |line: &str| (Rcode::SERVFAIL, line.to_owned());
-        let slot = Slot::take(&self.updating, UPDATES_MAX);
-        let slot = slot.ok_or_else(|| failed("too many updates are under way"))?;
-        let (transfers, key, message) = (Arc::clone(self), key.clone(), message.to_vec());
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let work = move || {
-            let made = transfers.update(source, &key, &message);
-            // Nobody waits any more for one that took long.
-            let _ = sender.send(made);
-            drop(slot);
-        };
-        let thread = Builder::new().name("whered-update".to_owned()).spawn(work);
-        thread.map_err(|error| failed(&error.to_string()))?;
-        let late = || failed("it takes long, and may still be made");
-        receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(late()))
+    /// Whether a key may change anything of a zone.
+    fn may_update(&self, key: &Name, origin: &Name) -> Result<(), (Rcode, String)> {
+        let configured = self.configured();
+        let policies = configured.zones.get(origin).map_or(&[][..], |zone| &zone.updates);
+        if policies.iter().any(|policy| policy.key == *key) {
+            return Ok(());
+        }
+        if self.engine.generation().zones().zone(origin).is_none() {
+            return Err((Rcode::NOTAUTH, format!("{origin} is not served here")));
+        }
+        Err((Rcode::REFUSED, format!("the key may change nothing of {origin}")))
     }
 
     fn update(&self, source: IpAddr, key: &Name, message: &[u8]) -> Result<(), (Rcode, String)> {
@@ -92,6 +100,8 @@ impl Transfers {
         };
         let policies = configured.zones.get(origin).map_or(&[][..], |zone| &zone.updates);
         let own = policies.iter().filter(|policy| policy.key == *key);
+        // A reload may have come between.
+        self.may_update(key, origin)?;
         // Where the zone has records, only a key for tokens alone means tokens.
         let has_records = |step: &TokenStep<'_>| !zone.records_at(step.owner).is_empty();
         let is_for_tokens = own.clone().all(|policy| policy.acme);
@@ -103,9 +113,6 @@ impl Transfers {
             let of = step.record_type().map_or("all".to_owned(), |of| of.to_string());
             let line = format!("{of} of {} is not this key's", step.owner());
             return Err((Rcode::REFUSED, line));
-        }
-        if own.clone().next().is_none() {
-            return Err((Rcode::REFUSED, format!("the key may change nothing of {origin}")));
         }
         if let Some(tokens) = tokens {
             return self.change_tokens(&update, &tokens);
