@@ -8,7 +8,7 @@
 //!                          a zone that does not go with the pools ─> halves, until it is alone
 //! ```
 //!
-//! Invariants: a zone is signed as the configuration of the moment at which it begins to serve says.
+//! Invariants: a zone is signed as the configuration says at the moment when it begins to serve.
 //! At the same time: as `reload`. Cost: one index of all zones for each call, and twice the
 //! logarithm of the count for each zone that is refused.
 
@@ -51,7 +51,7 @@ impl Engine {
     /// Signs a zone if that is asked, which takes long for a large one and needs no lock.
     ///
     /// # Errors
-    /// No such secondary zone (any more); keys that are missing or wrong; a zone that has signatures
+    /// No such secondary zone (any more); keys that are missing or wrong; a zone that is signed
     /// already.
     pub fn prepare_zone(&self, arrived: &mut ArrivedZone) -> Result<(), EngineError> {
         let before = self.generation();

@@ -408,8 +408,8 @@ fn send_many(socket: &UdpSocket, headers: &mut [libc::mmsghdr]) -> io::Result<us
 #[allow(unsafe_code, reason = "sendmsg is a system call")]
 fn send_one(socket: &UdpSocket, headers: &[libc::mmsghdr]) -> io::Result<usize> {
     let Some(header) = headers.first() else { return Ok(0) };
-    // SAFETY: as in `send_many`, for the first header alone; `LateSender::send` points its header at
-    // what it has.
+    // SAFETY: as in `send_many`, for the first header alone; `LateSender::send` points its header
+    // at what it has.
     let size = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header.msg_hdr, 0) };
     if size < 0 { Err(io::Error::last_os_error()) } else { Ok(1) }
 }

@@ -22,10 +22,10 @@ use super::secondary::blocking;
 
 /// Zones that wait, and whether somebody serves them.
 #[derive(Default)]
-pub(super) struct Arrivals(Mutex<Waiting>);
+pub(super) struct Arrivals(Mutex<ArrivalQueue>);
 
 #[derive(Default)]
-struct Waiting {
+struct ArrivalQueue {
     zones: Vec<(ArrivedZone, Outcome)>,
     is_served: bool,
 }
@@ -95,7 +95,7 @@ impl ArrivalsInService<'_> {
 impl Drop for ArrivalsInService<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            *sync::lock(&self.0.arrivals.0) = Waiting::default();
+            *sync::lock(&self.0.arrivals.0) = ArrivalQueue::default();
         }
     }
 }
