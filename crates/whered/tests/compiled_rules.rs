@@ -94,6 +94,11 @@ fn generated(seed: u64) -> String {
                 3 => {
                     let _ = write!(line, " proto udp dport {}", random.pick(&PORTS));
                 }
+                4 if random.below(2) == 0 => {
+                    let side = random.pick(&["port", "not port", "sport", "dport"]);
+                    let ports = ["0-65535", "22"][usize::from(side == "not port")];
+                    let _ = write!(line, " {side} {ports}");
+                }
                 4 => {
                     let _ = write!(line, " not sport {}", random.pick(&PORTS));
                 }
@@ -175,8 +180,7 @@ enum Whole {
     V6(Vec<u8>, Ipv6Addr),
 }
 
-fn packet(random: &mut Random) -> Whole {
-    let is_fragment = random.below(8) == 0;
+fn packet(random: &mut Random, is_fragment: bool) -> Whole {
     if random.below(5) < 3 {
         let mut address = || {
             let known = [[10, 1, 2, 3], [10, 9, 0, 5], [10, 200, 1, 1], [8, 8, 8, 8], [9, 9, 9, 9]];
@@ -244,21 +248,10 @@ fn counters() -> BTreeMap<u32, u64> {
 }
 
 /// Sends the packets through a program; the counters afterwards.
-fn counted(program: &str, seed: u64) -> BTreeMap<u32, u64> {
+fn counted(program: &str, seed: u64, are_fragments: bool) -> BTreeMap<u32, u64> {
     let text = format!("flush ruleset\n{GUARD}{program}");
     kernel::run("nft", &["-f", "-"], &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let v4 = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).expect("root");
-    let v6 = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::from(255))).expect("root");
-    let mut random = Random(seed * 31 + 1);
-    for _ in 0..PACKETS {
-        let sent = match packet(&mut random) {
-            Whole::V4(octets, to) => v4.send_to(&octets, &SockAddr::from(SocketAddrV4::new(to, 0))),
-            Whole::V6(octets, to) => {
-                v6.send_to(&octets, &SockAddr::from(SocketAddrV6::new(to, 0, 0, 0)))
-            }
-        };
-        sent.expect("the packet leaves");
-    }
+    send(seed, are_fragments);
     // The last ones may still be on their way.
     let mut last = BTreeMap::new();
     loop {
@@ -271,6 +264,25 @@ fn counted(program: &str, seed: u64) -> BTreeMap<u32, u64> {
     }
 }
 
+/// Sends packets of random kinds, or later fragments of them alone.
+fn send(seed: u64, are_fragments: bool) {
+    let v4 = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(255))).expect("root");
+    let v6 = Socket::new(Domain::IPV6, Type::RAW, Some(Protocol::from(255))).expect("root");
+    let mut random = Random(seed * 31 + 1);
+    for _ in 0..PACKETS {
+        let sent = match packet(&mut random, are_fragments) {
+            Whole::V4(octets, to) => v4.send_to(&octets, &SockAddr::from(SocketAddrV4::new(to, 0))),
+            Whole::V6(octets, to) => {
+                v6.send_to(&octets, &SockAddr::from(SocketAddrV6::new(to, 0, 0, 0)))
+            }
+        };
+        if let Err(error) = sent {
+            // The hook of packets that leave has dropped it.
+            assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{error}");
+        }
+    }
+}
+
 /// How many lookups the program has, and how many lines have counted.
 fn judge(rules: &str, seed: u64) -> [usize; 2] {
     let rules = marked(rules);
@@ -280,9 +292,82 @@ fn judge(rules: &str, seed: u64) -> [usize; 2] {
     };
     let written = whered(&["rules", "convert", "-", "--format", "nft"]);
     let compiled = whered(&["rules", "compile", "-", "--to", "nft", "--counters"]);
-    let (expected, found) = (counted(&written, seed), counted(&compiled, seed));
+    let (expected, found) = (counted(&written, seed, false), counted(&compiled, seed, false));
     assert_eq!(found, expected, "seed {seed}\n{rules}\n{compiled}");
     [compiled.matches(" vmap @").count(), expected.len()]
+}
+
+/// The same rules without those that ask for what a later fragment does not have.
+fn without_headers(rules: &str) -> String {
+    let asks = |line: &str| ["port ", " icmp ", " flags "].iter().any(|word| line.contains(word));
+    rules.lines().map(|line| if asks(line) { "\n" } else { line }.to_owned() + "\n").collect()
+}
+
+/// Later fragments through rules that ask for ports, ICMP types and TCP flags, at a hook where they
+/// are not reassembled: as if those rules were not there. How many lines have counted.
+fn judge_fragments(seed: u64) -> usize {
+    let rules = marked(&generated(seed)).replace("chain input", "chain output");
+    let whered = |arguments: &[&str], rules: &str| {
+        kernel::run(env!("CARGO_BIN_EXE_whered"), arguments, rules)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{rules}"))
+    };
+    let written = whered(&["rules", "convert", "-", "--format", "nft"], &without_headers(&rules));
+    let compiled = whered(&["rules", "compile", "-", "--to", "nft", "--counters"], &rules);
+    let (expected, found) = (counted(&written, seed, true), counted(&compiled, seed, true));
+    assert_eq!(found, expected, "seed {seed}\n{rules}\n{compiled}");
+    expected.len()
+}
+
+/// Rules of iptables that ask for ports in each way.
+const SAVED: &str = "*filter
+:INPUT ACCEPT [0:0]
+:FORWARD ACCEPT [0:0]
+:OUTPUT ACCEPT [0:0]
+:late - [0:0]
+[0:0] -A OUTPUT -p udp -m udp --dport 0:65535 -m comment --comment 6 -j late
+[0:0] -A OUTPUT -s 10.1.0.0/16 -p tcp -m tcp --sport 0:65535 -m comment --comment 7 -j DROP
+[0:0] -A OUTPUT -p tcp -m tcp ! --dport 22 -m comment --comment 8 -j DROP
+[0:0] -A OUTPUT -p tcp -m multiport --ports 0:65535 -m comment --comment 9 -j DROP
+[0:0] -A OUTPUT -p udp -m multiport ! --ports 1:20 -m comment --comment 10 -j DROP
+[0:0] -A OUTPUT -p icmp -m icmp --icmp-type 8 -m comment --comment 11 -j DROP
+[0:0] -A OUTPUT -d 10.9.0.0/16 -m comment --comment 12 -j DROP
+[0:0] -A OUTPUT -p udp -m comment --comment 13 -j DROP
+[0:0] -A OUTPUT -p tcp -m comment --comment 14 -j DROP
+[0:0] -A late -d 10.1.0.0/16 -p udp -m udp --dport 53 -m comment --comment 15 -j DROP
+[0:0] -A late -s 10.9.0.0/16 -m comment --comment 16 -j RETURN
+[0:0] -A late -p udp -m udp --sport 1:60000 -m comment --comment 17 -j DROP
+COMMIT
+";
+
+/// Later fragments through iptables and through its rules compiled.
+fn iptables_counts_the_same() {
+    if kernel::run("sh", &["-c", "command -v iptables-legacy-save"], "").is_err() {
+        return;
+    }
+    let compiled = kernel::run(
+        env!("CARGO_BIN_EXE_whered"),
+        &["rules", "compile", "-", "--counters", "--chain", "OUTPUT"],
+        SAVED,
+    );
+    let compiled = compiled.expect("nft can say these rules");
+    for seed in [5, 6, 7] {
+        kernel::run("nft", &["-f", "-"], &format!("flush ruleset\n{GUARD}")).expect("loaded");
+        kernel::run("iptables-legacy-restore", &["-c"], SAVED).expect("iptables takes it");
+        send(seed, true);
+        let saved = kernel::run("iptables-legacy-save", &["-c"], "").expect("it is saved");
+        kernel::run("iptables-legacy", &["-F"], "").expect("flushed");
+        let rules = saved.lines().filter(|line| line.starts_with('['));
+        let expected: BTreeMap<u32, u64> = rules
+            .zip(6..)
+            .filter_map(|(line, number)| {
+                let packets = line.strip_prefix('[')?.split(':').next()?.parse().ok()?;
+                (packets > 0).then_some((number, packets))
+            })
+            .collect();
+        let found = counted(&compiled, seed, true);
+        assert_eq!(found, expected, "{saved}\n{compiled}");
+        assert_eq!(expected.len(), 3, "{saved}");
+    }
 }
 
 #[test]
@@ -317,7 +402,10 @@ fn inside_of_a_namespace() {
         let [more_lookups, more_lines] = judge(&generated(seed * 7919), seed);
         (lookups, lines) = (lookups + more_lookups, lines + more_lines);
     }
-    assert!(lookups > 30 && lines > 200, "{lookups} {lines}");
+    assert!(lookups > 20 && lines > 200, "{lookups} {lines}");
+    let lines: usize = (20..32).map(|seed| judge_fragments(seed * 7919)).sum();
+    assert!(lines > 30, "{lines}");
+    iptables_counts_the_same();
     the_loaded_rules_are_read();
 }
 

@@ -15,8 +15,8 @@
 use std::collections::HashMap;
 
 use crate::error::RulesError;
-use crate::model::{Action, ChainId, Condition, Rule, RuleId, Ruleset, Test};
-use crate::nft::{condition_choices, families};
+use crate::model::{Action, ChainId, Condition, Rule, RuleId, Ruleset, Side, Test};
+use crate::nft::{condition_choices, families, protocol_choices};
 use crate::normal::{Conjunction, Domain, Field, RuleConditions};
 use crate::packet::Family;
 use crate::ranges::Ranges;
@@ -57,6 +57,23 @@ impl KeyFields {
 
     pub(super) fn has_ports(self) -> bool {
         self.0 & 0b1_1000 != 0
+    }
+
+    pub(super) fn has(self, field: Field) -> bool {
+        self.iter().any(|one| one == field)
+    }
+
+    /// The ports that tests ask for, whatever they allow: a test of all ports fails where none can
+    /// be read.
+    fn of_ports(conditions: &[Condition]) -> KeyFields {
+        let sides = conditions.iter().filter_map(|condition| match &condition.test {
+            Test::Port(side, _) => Some(*side),
+            _ => None,
+        });
+        KeyFields(sides.fold(0, |sum, side| match side {
+            Side::Source => sum | 0b1000,
+            Side::Destination => sum | 0b1_0000,
+        }))
     }
 
     pub(super) fn without_ports(self) -> KeyFields {
@@ -112,6 +129,8 @@ pub(super) struct Candidate {
     full: [Vec<Conjunction>; 2],
     /// What it asks of key fields, by family.
     pub(super) boxes: [Vec<Conjunction>; 2],
+    /// The key fields that it asks for, those included of which it takes all values.
+    fields: KeyFields,
     bounds: [Option<Bounds>; 2],
 }
 
@@ -134,14 +153,13 @@ impl Candidate {
     }
 
     pub(super) fn fields(&self) -> KeyFields {
-        KeyFields::of(&self.boxes[0]).and(KeyFields::of(&self.boxes[1]))
+        self.fields
     }
 
     /// Whether it asks for the protocol, where it meets IPv6 packets. Those whose extension headers
     /// cannot be read have none, and a key that has the protocol would miss them.
     pub(super) fn asks_protocol(&self) -> bool {
-        let of_ipv6 = &self.boxes[1];
-        of_ipv6.is_empty() || of_ipv6.iter().all(|one| one.get(Field::Protocol).is_some())
+        self.boxes[1].is_empty() || self.fields.has(Field::Protocol)
     }
 
     pub(super) fn meets_nothing(&self) -> bool {
@@ -152,9 +170,11 @@ impl Candidate {
     pub(super) fn merge(&mut self, other: &Candidate, field: Field, domains: [&Domain; 2]) {
         self.rules.extend(&other.rules);
         for (at, domain) in domains.into_iter().enumerate() {
+            let whole = [(0, domain.largest(field))];
             let values = |boxes: &[Conjunction]| -> Vec<(u128, u128)> {
-                let ranges = boxes.iter().filter_map(|one| one.get(field));
-                ranges.flat_map(|ranges| ranges.as_slice().iter().copied()).collect()
+                let all = boxes.iter();
+                all.flat_map(|one| one.get(field).map_or(&whole[..], Ranges::as_slice).to_vec())
+                    .collect()
             };
             let mut all = values(&self.boxes[at]);
             all.extend(values(&other.boxes[at]));
@@ -229,6 +249,7 @@ impl<'r> Maker<'r> {
         let rule = self.ruleset.rule(id);
         let (key, guard): (Vec<Condition>, Vec<Condition>) =
             rule.conditions.iter().cloned().partition(|condition| is_of_key(&condition.test));
+        let ports = KeyFields::of_ports(&key);
         let key = Rule { conditions: key, ..rule.clone() };
         let concerned = families(self.ruleset);
         let of_families = |rule: &Rule| {
@@ -243,12 +264,14 @@ impl<'r> Maker<'r> {
                 boxes.clear();
             }
         }
+        let fields = KeyFields::of(&boxes[0]).and(KeyFields::of(&boxes[1])).and(ports);
         let bounds = [0, 1].map(|at| bounds_of(&full[at], self.conditions[at].domain()));
         let counted = self.counters.then_some(id);
         let outcome = Outcome { action: rule.action.clone(), counted };
         let rules = vec![id];
         let kind = LookupKind::Concatenation;
-        let mut candidate = Candidate { rules, outcome, guard: 0, kind, full, boxes, bounds };
+        let mut candidate =
+            Candidate { rules, outcome, guard: 0, kind, full, boxes, fields, bounds };
         match self.guard(&guard) {
             Some(number) => candidate.guard = number,
             None => candidate.kind = LookupKind::Alone("a condition that is several in nft"),
@@ -261,7 +284,13 @@ impl<'r> Maker<'r> {
 
     /// The number of a guard; `None` if nft has no single text for it.
     fn guard(&mut self, conditions: &[Condition]) -> Option<usize> {
-        let mut texts = [String::new(), String::new()];
+        // A test of either port, or one that takes all values, does not say its protocol.
+        let protocols = match protocol_choices(conditions).as_slice() {
+            [] => return None,
+            [text, ..] if text.is_empty() => String::new(),
+            [text, ..] => format!("{text} "),
+        };
+        let mut texts = [protocols.clone(), protocols];
         for (text, family) in texts.iter_mut().zip(Family::BOTH) {
             for condition in conditions {
                 let choices = condition_choices(self.ruleset, condition, Some(family)).ok()?;

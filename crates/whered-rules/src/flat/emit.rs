@@ -16,6 +16,7 @@ use super::Options;
 use super::Program;
 use super::candidate::{Candidate, KeyFields, LookupKind, Maker, barrier};
 use super::elements::{Element, elements, elements_without_ports};
+use super::later;
 use super::layers::{Layer, Layers, arrange, merge_neighbours};
 use super::plan::{ChainPlan, Plan, Segment, SegmentKind, linear_cost, lookup_cost};
 use super::sets::PREFIX;
@@ -24,7 +25,8 @@ use crate::hooks::Hook;
 use crate::iptables::to_address;
 use crate::model::{Action, Chain, RuleId, Ruleset, Verdict};
 use crate::nft::{
-    Cannot, asked_sets, families, identifier, reject, rule_lines, set_name, write_set,
+    Cannot, asked_sets, families, identifier, refused_reject, reject, rejects_some, rule_lines,
+    set_name, write_set,
 };
 use crate::normal::Field;
 use crate::packet::Family;
@@ -33,6 +35,9 @@ use crate::text::rule_text;
 /// Up to this number, rules are not worth a lookup of this kind.
 const FEW_OF_ONE_FIELD: usize = 3;
 const FEW_OF_SEVERAL_FIELDS: usize = 8;
+
+/// How long the comment of an element may be. The kernel takes 128 octets.
+const COMMENT_OCTETS: usize = 60;
 
 /// Why a lookup is not worth it.
 const TOO_FEW: &str = "too few that can share a lookup there";
@@ -45,6 +50,7 @@ pub(super) fn program(
 ) -> Result<Program, RulesError> {
     let file = &prepared.chain(prepared.entry()).origin.file;
     let mut problems = Problems::new(file);
+    let later = later::rules(prepared);
     let mut writer = Writer {
         ruleset: prepared,
         original,
@@ -54,26 +60,19 @@ pub(super) fn program(
         helpers: String::new(),
         count: 0,
         rejects: Vec::new(),
+        has_later: later.is_some(),
+        is_later: false,
     };
-    let mut sets = String::new();
-    for set in asked_sets(prepared) {
-        for &family in families(prepared) {
-            match set_name(prepared, &set, family) {
-                Ok(name) => write_set(prepared, &set, &name, family, &mut sets),
-                Err(message) => problems.push(1, 0, message),
-            }
-        }
-    }
+    let sets = sets_text(prepared, &mut problems);
     let mut plan = Plan::default();
-    let mut chains = String::new();
-    for chain in &prepared.chains {
-        match writer.chain(chain, &mut problems) {
-            Ok((text, of_chain)) => {
-                chains += &text;
-                plan.chains.push(of_chain);
-            }
-            Err(message) => problems.push(chain.origin.line, 0, message),
-        }
+    let mut chains = writer.chains(&mut plan, &mut problems);
+    let mut names: Vec<&str> = callable_chains(prepared);
+    if let (Some(later), true) = (&later, problems.is_empty()) {
+        let maker = Maker::new(later, options.counters)?;
+        writer = Writer { ruleset: later, maker, has_later: false, is_later: true, ..writer };
+        // Their rules are in the plan already.
+        chains += &writer.chains(&mut Plan::default(), &mut problems);
+        names.extend(callable_chains(later));
     }
     problems.finish()?;
     let kind = match prepared.family {
@@ -86,13 +85,36 @@ pub(super) fn program(
     let file = one_line(file);
     let mut text =
         format!("# Compiled by whered from {file}.\n{table}\ndelete {table}\n{table} {{\n");
-    for chain in prepared.chains.iter().filter(|chain| chain.policy.is_none()) {
+    for name in names {
         // Maps lead to chains, which must be there.
-        let _in_a_string = writeln!(text, "\tchain {} {{\n\t}}", chain.name);
+        let _in_a_string = writeln!(text, "\tchain {name} {{\n\t}}");
     }
     text.extend([sets, maps, helpers, chains]);
     text += "}\n";
     Ok(Program { text, plan })
+}
+
+/// The sets that rules ask for.
+fn sets_text(ruleset: &Ruleset, problems: &mut Problems) -> String {
+    let mut sets = String::new();
+    for set in asked_sets(ruleset) {
+        let is_live = ruleset.set_named(&set).is_none_or(|set| set.elements.is_none());
+        // Members of live sets may end.
+        let flags = if is_live { "interval, timeout" } else { "interval" };
+        for &family in families(ruleset) {
+            match set_name(ruleset, &set, family) {
+                Ok(name) => write_set(ruleset, &set, &name, family, flags, &mut sets),
+                Err(message) => problems.push(1, 0, message),
+            }
+        }
+    }
+    sets
+}
+
+/// The chains that rules jump to.
+fn callable_chains(ruleset: &Ruleset) -> Vec<&str> {
+    let callable = ruleset.chains.iter().filter(|chain| chain.policy.is_none());
+    callable.map(|chain| chain.name.as_str()).collect()
 }
 
 struct Writer<'r, 'o> {
@@ -106,6 +128,10 @@ struct Writer<'r, 'o> {
     count: usize,
     /// Ways to reject, each of which is a chain.
     rejects: Vec<Action>,
+    /// Whether later fragments have chains of their own.
+    has_later: bool,
+    /// Whether these are the chains of later fragments.
+    is_later: bool,
 }
 
 /// The lines and segments of a chain, as far as they are made.
@@ -117,22 +143,27 @@ struct Parts {
 }
 
 impl<'r> Writer<'r, '_> {
+    fn chains(&mut self, plan: &mut Plan, problems: &mut Problems) -> String {
+        let mut text = String::new();
+        let ruleset: &'r Ruleset = self.ruleset;
+        for chain in &ruleset.chains {
+            match self.chain(chain, problems) {
+                Ok((written, of_chain)) => {
+                    text += &written;
+                    plan.chains.push(of_chain);
+                }
+                Err(message) => problems.push(chain.origin.line, 0, message),
+            }
+        }
+        text
+    }
+
     fn chain(
         &mut self,
         chain: &Chain,
         problems: &mut Problems,
     ) -> Result<(String, ChainPlan), Cannot> {
         let name = identifier(&chain.name)?;
-        let mut text = format!("\tchain {name} {{\n");
-        let mut last = None;
-        if let Some(policy) = &chain.policy {
-            let (word, rule) = policy_text(policy)?;
-            last = rule;
-            let hook = self.hook(chain)?;
-            let priority = chain.priority.unwrap_or(0);
-            let _in_a_string =
-                writeln!(text, "\t\ttype filter hook {hook} priority {priority}; policy {word};");
-        }
         let mut parts = Parts::default();
         let mut run: Vec<RuleId> = Vec::new();
         for &id in &chain.rules {
@@ -151,14 +182,10 @@ impl<'r> Writer<'r, '_> {
             }
         }
         self.run(run, &mut parts)?;
-        text += &parts.lines;
-        if let Some(last) = last {
-            let _in_a_string = writeln!(text, "\t\t{last}");
-        }
-        if self.options.counters && chain.policy.is_some() {
-            text += "\t\tcounter comment \"policy\"\n";
-        }
-        text += "\t}\n";
+        let text = match &chain.policy {
+            Some(policy) => self.base_chain(chain, policy, &parts.lines)?,
+            None => format!("\tchain {name} {{\n{}\t}}\n", parts.lines),
+        };
         let plan = ChainPlan {
             name: chain.name.clone(),
             origin: chain.origin.clone(),
@@ -167,6 +194,41 @@ impl<'r> Writer<'r, '_> {
             hidden: parts.hidden,
         };
         Ok((text, plan))
+    }
+
+    /// A chain that packets enter. Who returns from it meets the policy, so that rules that stand
+    /// for the policy are outside of the chain that is returned from.
+    fn base_chain(
+        &mut self,
+        chain: &Chain,
+        policy: &Verdict,
+        lines: &str,
+    ) -> Result<String, Cannot> {
+        let (word, last) = policy_text(self.ruleset, policy)?;
+        let hook = self.hook(chain)?;
+        let (name, priority) = (&chain.name, chain.priority.unwrap_or(0));
+        let mut body = match self.has_later {
+            true => later::lines(chain, hook, self.ruleset.family),
+            false => String::new(),
+        };
+        body += lines;
+        let mut end: String = last.map(|last| format!("\t\t{last}\n")).unwrap_or_default();
+        if self.options.counters {
+            end += "\t\tcounter comment \"policy\"\n";
+        }
+        let leaves = |line: &str| line.contains("goto ") || line.contains("return");
+        let is_left = body.lines().any(leaves)
+            || chain.rules.iter().any(|&id| {
+                matches!(self.ruleset.rule(id).action, Action::Return | Action::Goto(_))
+            });
+        if is_left && !end.is_empty() {
+            let _in_a_string = writeln!(self.helpers, "\tchain {PREFIX}body_{name} {{\n{body}\t}}");
+            body = format!("\t\tjump {PREFIX}body_{name}\n");
+        }
+        Ok(format!(
+            "\tchain {name} {{\n\t\ttype filter hook {hook} priority {priority}; policy {word};\n\
+             {body}{end}\t}}\n"
+        ))
     }
 
     fn hook(&self, chain: &Chain) -> Result<&'static str, Cannot> {
@@ -221,6 +283,9 @@ impl<'r> Writer<'r, '_> {
 
     /// The original text of a rule.
     fn remark(&self, id: RuleId, indent: &str, out: &mut String) {
+        if self.is_later {
+            return;
+        }
         let rule = self.original.rule(id);
         let text = rule_text(self.original, rule);
         let text = one_line(&format!("{}: {}", rule.origin, text.trim()));
@@ -354,9 +419,10 @@ impl<'r> Writer<'r, '_> {
         }
         if let ([main, other], false) = (rules.as_slice(), *leaves) {
             // With ports, the first map has said all.
+            let port = if fields.has(Field::DestinationPort) { "dport" } else { "sport" };
             let _in_a_string = writeln!(
                 self.helpers,
-                "\tchain {name} {{\n\t\t{main}\n\t\tth dport & 0 == 0 return\n\t\t{other}\n\t}}"
+                "\tchain {name} {{\n\t\t{main}\n\t\tth {port} & 0 == 0 return\n\t\t{other}\n\t}}"
             );
             let _in_a_string = writeln!(lines, "\t\t{guard}jump {name}");
             return Ok(());
@@ -419,9 +485,10 @@ impl<'r> Writer<'r, '_> {
         let number = chain.rules.iter().position(|&other| other == id).map_or(0, |at| at + 1);
         let text = format!("{} ({} {number})", rule.origin, chain.name);
         let plain = |c: char| if c == '"' || c == '\\' || c.is_control() { '_' } else { c };
-        let text: Vec<char> = text.chars().map(plain).collect();
+        let text: String = text.chars().map(plain).collect();
         // What is at the end tells more than folders.
-        text[text.len().saturating_sub(60)..].iter().collect()
+        let start = text.len().saturating_sub(COMMENT_OCTETS);
+        text[text.ceil_char_boundary(start)..].to_owned()
     }
 
     /// The verdict of an element. A way to reject is a chain.
@@ -474,8 +541,14 @@ struct Lookup {
 }
 
 /// The word for a policy, and the rule that stands for one that nft has no word for.
-fn policy_text(policy: &Verdict) -> Result<(&'static str, Option<String>), Cannot> {
+fn policy_text(
+    ruleset: &Ruleset,
+    policy: &Verdict,
+) -> Result<(&'static str, Option<String>), Cannot> {
     match policy {
+        Verdict::Reject { with: Some(with) } if rejects_some(ruleset, &[], with) => {
+            Err(refused_reject(with))
+        }
         Verdict::Accept => Ok(("accept", None)),
         Verdict::Drop => Ok(("drop", None)),
         Verdict::Reject { with } => Ok(("drop", Some(reject(with.as_deref())?))),

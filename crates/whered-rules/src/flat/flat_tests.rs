@@ -4,7 +4,7 @@ use super::candidate::{Candidate, Maker};
 use super::elements::{Element, elements, elements_without_ports};
 use super::layers::{arrange, merge_neighbours};
 use super::*;
-use crate::model::{Action, RuleId, Verdict};
+use crate::model::{Action, Detail, RuleId, Test, Verdict};
 use crate::naive::{self, NoSets};
 use crate::nft;
 use crate::normal::NoPlaces;
@@ -27,10 +27,20 @@ fn rules_with_chains(random: &mut Random) -> Ruleset {
     let mut rules = String::new();
     for chain in ["forward policy drop", "first", "later"] {
         rules += &format!("chain {chain} {{\n");
-        for _ in 0..70 {
-            let guards =
-                ["", "", "", "", " in eth0", " state {new untracked}", " src.country = DE"];
-            rules += guards[random.below(7) as usize];
+        for _ in 0..140 {
+            let guards = [
+                "",
+                "",
+                "",
+                "",
+                " in eth0",
+                " mark 5",
+                " src.country = DE",
+                " port 2-4",
+                " not port 0",
+                " port 0-65535",
+            ];
+            rules += guards[random.below(10) as usize];
             rules += &key_conditions(random);
             let calls: &[&str] = match chain {
                 "first" => &["jump later", "goto later"],
@@ -84,6 +94,23 @@ fn packets(random: &mut Random, count: usize) -> Vec<Packet<'static>> {
     (0..count).map(|_| random::packet(random, Shape::FULL)).collect()
 }
 
+/// The rules that a later fragment can meet.
+fn without_header_tests(ruleset: &Ruleset) -> Ruleset {
+    let asks = |id: &RuleId| {
+        ruleset.rule(*id).conditions.iter().any(|condition| {
+            matches!(
+                condition.test,
+                Test::Port(..) | Test::EitherPort(_) | Test::Icmp(_) | Test::TcpFlags { .. }
+            )
+        })
+    };
+    let mut kept = ruleset.clone();
+    for chain in &mut kept.chains {
+        chain.rules.retain(|id| !asks(id));
+    }
+    kept
+}
+
 #[test]
 fn random_rulesets_decide_as_their_compiled_programs_that_nft_has_read() {
     let Some(namespace) = crate::kernel::Namespace::open(&["nft"]) else { return };
@@ -117,9 +144,15 @@ fn random_rulesets_decide_as_their_compiled_programs_that_nft_has_read() {
             let options = nft::Options { table: Some(&table), chain: Some("forward") };
             let again = nft::read("listed", listed, options)
                 .unwrap_or_else(|error| panic!("seed {seed}: {error}\n{}", program.text));
-            for packet in packets(&mut random, 300) {
+            let without_headers = without_header_tests(&ruleset);
+            for packet in packets(&mut random, 400) {
+                // A later fragment meets no test of ports, ICMP types or TCP flags.
+                let is_later = compared % 4 == 3;
+                let details = [(Detail::named("fragment").expect("a name"), is_later.into())];
+                let packet = Packet { details: &details, ..packet };
+                let source = if is_later { &without_headers } else { &ruleset };
                 assert_eq!(
-                    fate(&ruleset, &packet, &world),
+                    fate(source, &packet, &world),
                     fate(&again, &packet, &NoSets),
                     "seed {seed} {packet:?}\n{}\n{}",
                     text::write(&ruleset),
@@ -130,6 +163,106 @@ fn random_rulesets_decide_as_their_compiled_programs_that_nft_has_read() {
         }
     }
     assert!(lookups > 10 && compared > 3_000, "{lookups} {compared}");
+}
+
+#[test]
+fn neighbours_of_either_family_are_all_kept_when_they_are_joined() {
+    let mut rules = String::from("chain input policy drop {\n");
+    for source in ["10.0.0.1", "2001:db8::1", "10.0.0.3", "10.0.0.5", "2001:db8::3", "10.0.0.7"] {
+        rules += &format!(" src {source} accept\n");
+    }
+    // Joined, these are all addresses.
+    rules += " src 0.0.0.0/1 accept\n src 128.0.0.0/1 accept\n src 10.0.0.9 accept\n}\n";
+    let ruleset = ruleset(&rules);
+    let mut maker = Maker::new(&ruleset, false).expect("nothing has to be resolved");
+    let each = (0..9).map(|id| maker.candidate(RuleId(id))).collect();
+    let merged = merge_neighbours(each, maker.domains());
+    let [one] = merged.as_slice() else { panic!("{merged:?}") };
+    assert_eq!(one.rules.len(), 9);
+    let program = compile(&ruleset, &NoPlaces, Options::default()).expect("nft can say that");
+    for element in ["0.0.0.0/0 : accept", "2001:db8::1 : accept", "2001:db8::3 : accept"] {
+        assert!(program.text.contains(element), "{element}\n{}", program.text);
+    }
+}
+
+#[test]
+fn a_test_of_either_port_in_front_of_a_lookup_asks_for_the_protocol() {
+    let list = |test: &str| -> String {
+        (0..9).map(|n| format!("  src 10.0.{n}.0/24 {test} accept\n")).collect()
+    };
+    for test in ["not port 22", "port 0-65535", "not port {}"] {
+        let Ok(ruleset) =
+            text::read("a", &format!("chain input policy drop {{\n{}}}\n", list(test)))
+        else {
+            assert_eq!(test, "not port {}");
+            continue;
+        };
+        let program = compile(&ruleset, &NoPlaces, Options::default()).expect("nft can say that");
+        let line = program.text.lines().find(|line| line.contains("vmap")).expect("a lookup");
+        assert!(line.contains("meta l4proto { 6, 17, 33, 132, 136 }"), "{test}\n{line}");
+    }
+}
+
+#[test]
+fn a_test_of_all_ports_is_still_a_test_of_ports() {
+    let list: String =
+        (0..12).map(|n| format!("  src 10.0.{n}.0/24 proto tcp dport 0-65535 accept\n")).collect();
+    let program = compiled(&format!("chain input policy drop {{\n{list}}}\n"));
+    let key = "ip saddr . meta l4proto . th dport vmap @whered_1_v4";
+    assert!(program.text.contains(key), "{}", program.text);
+    let program = compiled("chain input policy drop {\n  proto tcp dport 0-65535 accept\n}\n");
+    assert!(program.text.contains("th dport 0-65535 accept"), "{}", program.text);
+}
+
+#[test]
+fn later_fragments_have_chains_without_tests_of_ports_unless_they_are_reassembled() {
+    let rules = |more: &str| {
+        format!(
+            "chain output policy drop {{\n{more}  proto tcp dport 22 accept\n  src 10.0.0.1 accept\n}}\n"
+        )
+    };
+    let text = compiled(&rules("")).text;
+    for line in ["ip frag-off & 0x1fff != 0 goto whered_later_output", "frag frag-off != 0 goto"] {
+        assert!(text.contains(line), "{text}");
+    }
+    let later = text.split("chain whered_later_output {\n").last().expect("a chain");
+    let later = later.split('}').next().expect("its rules");
+    assert!(later.contains("10.0.0.1") && !later.contains("dport"), "{text}");
+    // Conntrack reassembles them.
+    let text = compiled(&rules("  state new accept\n")).text;
+    assert!(!text.contains("frag"), "{text}");
+    // What nft lists reads the data of fragments, and goes on to do so.
+    let listing = r#"{"nftables":[{"chain":{"family":"inet","table":"t","name":"output","type":"filter","hook":"output","prio":0,"policy":"accept"}},{"rule":{"family":"inet","table":"t","chain":"output","handle":3,"expr":[{"match":{"op":"==","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":22}},{"drop":null}]}}]}"#;
+    let read = nft::read("listed", listing, nft::Options::default()).expect("a good listing");
+    let program = compile(&read, &NoPlaces, Options::default()).expect("nft can say that");
+    assert!(!program.text.contains("frag"), "{}", program.text);
+}
+
+#[test]
+fn who_returns_from_a_chain_meets_its_policy_whatever_stands_for_it() {
+    let rules = "chain input policy reject {\n  src 10.0.0.0/8 return\n  accept\n}\n";
+    for text in [compiled(rules).text, nft::write(&ruleset(rules)).expect("nft can say that")] {
+        let base = text.split("chain input {\n").last().expect("the chain");
+        let lines: Vec<&str> = base.lines().map(str::trim).collect();
+        assert!(lines[1].starts_with("jump ") && lines[2] == "reject", "{text}");
+    }
+}
+
+#[test]
+fn remarks_are_as_short_as_the_kernel_takes_them() {
+    let long = "ä".repeat(200);
+    let rules = format!("chain input policy drop {{\n  log comment \"{long}\"\n}}\n");
+    let program = compiled(&rules);
+    let comment = program.text.split(" comment \"").nth(1).and_then(|rest| rest.split('"').next());
+    let length = comment.map(str::len);
+    assert!(length.is_some_and(|length| (100..=128).contains(&length)), "{length:?}");
+    let rules: String = (0..9).map(|n| format!(" src 10.0.{n}.0/24 accept\n")).collect();
+    let rules = text::read(&long, &format!("chain input policy drop {{\n{rules}}}\n"));
+    let options = Options { counters: true, ..Options::default() };
+    let program = compile(&rules.expect("good rules"), &NoPlaces, options).expect("good rules");
+    let comments = program.text.lines().filter_map(|line| line.split(" comment \"").nth(1));
+    assert!(comments.clone().count() > 9);
+    assert!(comments.map(str::len).all(|length| length < 128), "{}", program.text);
 }
 
 #[test]
@@ -213,9 +346,13 @@ fn key_conditions(random: &mut Random) -> String {
         line += [" proto tcp", " proto {udp icmp}", " proto 47"][random.below(3) as usize];
     }
     for side in ["sport", "dport"] {
-        if random.below(3) == 0 {
-            let (a, b) = span(random, 8);
-            line += &format!(" {side} {a}-{b}");
+        match random.below(9) {
+            0..3 => {
+                let (a, b) = span(random, 8);
+                line += &format!(" {side} {a}-{b}");
+            }
+            3 => line += &format!(" {side} 0-65535"),
+            _ => {}
         }
     }
     line
@@ -317,6 +454,23 @@ fn what_nft_cannot_say_is_refused_with_the_place_of_the_rule() {
             "chain input policy drop {\n jump \"a b\"\n}\nchain \"a b\" {\n accept\n}\n",
             "edge.rules:2: found the name \"a b\"",
         ),
+        (
+            "chain input policy drop {\n src @whered_1 accept\n}\n",
+            "edge.rules:2: found \"whered_1\"",
+        ),
+        (
+            "chain input policy drop {\n src 10.0.0.1 reject with tcp-reset\n}\n",
+            "edge.rules:2: found reject with tcp-reset, which nft sends to some packets alone",
+        ),
+        (
+            "chain input policy drop {\n dst 10.0.0.1 accept\n proto tcp reject with icmp-port-unreachable\n}\n",
+            "edge.rules:3: found reject with icmp-port-unreachable",
+        ),
+        (
+            "chain input policy drop {\n in \"eth*\" accept\n}\n",
+            "edge.rules:2: found the interface \"eth*\"",
+        ),
+        ("chain input policy drop {\n log \"a$b\"\n}\n", "edge.rules:2: found the text \"a$b\""),
         (
             "chain one policy drop {\n accept\n}\nchain two policy drop {\n accept\n}\n",
             "edge.rules:1: found chain \"one\"",

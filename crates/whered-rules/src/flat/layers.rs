@@ -86,13 +86,12 @@ pub(super) fn merge_neighbours(
 
 /// Joins a group two by two, so that the work is not quadratic.
 fn joined(mut group: Vec<Candidate>, domains: [&Domain; 2]) -> Option<Candidate> {
-    while group.len() > 1 {
+    let field = group.first().and_then(|first| first.fields().iter().next());
+    while let (Some(field), true) = (field, group.len() > 1) {
         let mut halves = Vec::with_capacity(group.len() / 2 + 1);
         let mut pairs = group.into_iter();
         while let Some(mut first) = pairs.next() {
-            if let Some(second) = pairs.next()
-                && let Some(field) = single_field(&first, &second)
-            {
+            if let Some(second) = pairs.next() {
                 first.merge(&second, field, domains);
                 first.kind = LookupKind::Interval(field);
             }
@@ -117,10 +116,7 @@ fn single_field(a: &Candidate, b: &Candidate) -> Option<Field> {
         && is_lookup(b);
     // A negated list of addresses is everything in the other family.
     let is_list = |one: &Candidate| one.boxes.iter().flatten().all(|one| one.len() == 1);
-    let families = |one: &Candidate| [0, 1].map(|family| !one.boxes[family].is_empty());
-    let both = families(a) == [true; 2] || families(b) == [true; 2];
-    let same = families(a) == families(b) || !both;
-    (fits && same && is_list(a) && is_list(b) && field(a) == field(b)).then(|| field(a)).flatten()
+    (fits && is_list(a) && is_list(b) && field(a) == field(b)).then(|| field(a)).flatten()
 }
 
 /// Puts the candidates into layers.

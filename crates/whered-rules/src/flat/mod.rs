@@ -22,15 +22,18 @@
 //! Concurrency: pure. Cost: linear in the pairs of rules that may overlap.
 
 mod candidate;
+mod difference;
 mod elements;
 mod emit;
 #[cfg(test)]
 mod flat_tests;
+mod later;
 mod layers;
 mod overlaps;
 mod plan;
 mod sets;
 
+pub use difference::{ChainChange, ElementChange, TableDifference, difference};
 pub use plan::{ChainPlan, Plan, Segment, SegmentKind};
 
 use crate::error::RulesError;
@@ -60,6 +63,18 @@ pub struct Program {
     pub text: String,
     /// What became of the rules.
     pub plan: Plan,
+}
+
+/// A ruleset with sets of addresses in the place of its places, such as the networks of a country.
+///
+/// # Errors
+///
+/// Places that cannot be resolved, by the line of their rule.
+pub fn with_locations_as_sets(
+    ruleset: &Ruleset,
+    places: &dyn Places,
+) -> Result<Ruleset, RulesError> {
+    sets::with_locations_as_sets(ruleset, places)
 }
 
 /// Compiles a ruleset to an nftables program.

@@ -60,8 +60,8 @@ pub(crate) fn condition_choices(
             let operator = if negated { "!=" } else { "==" };
             vec![format!("tcp flags & {mask:#x} {operator} {compare:#x}")]
         }
-        Test::Input(list) => interface_choices("iifname", list, negated),
-        Test::Output(list) => interface_choices("oifname", list, negated),
+        Test::Input(list) => interface_choices("iifname", list, negated)?,
+        Test::Output(list) => interface_choices("oifname", list, negated)?,
         Test::State(list) => {
             let fitting = State::ALL.iter().filter(|state| list.contains(state) != negated);
             let names: Vec<&str> = fitting.map(|state| state.name()).collect();
@@ -156,7 +156,14 @@ pub(super) fn number_choices(
 /// Ports, of whatever protocol.
 fn port_choices(side: Side, list: &[(u16, u16)], negated: bool) -> Vec<String> {
     let field = if side == Side::Source { "th sport" } else { "th dport" };
-    number_choices(field, &numbers(list), 65_535, negated)
+    let mut choices = number_choices(field, &numbers(list), 65_535, negated);
+    if let [all] = choices.as_mut_slice()
+        && all.is_empty()
+    {
+        // All ports are not all packets: those without any do not match.
+        *all = format!("{field} 0-65535");
+    }
+    choices
 }
 
 /// Types that any code goes with in one text, each other type with its codes in one of its own.
@@ -179,9 +186,25 @@ fn icmp_choices(field: &str, list: &[IcmpMatch], negated: bool) -> Vec<String> {
     choices
 }
 
-fn interface_choices(field: &str, list: &[InterfacePattern], negated: bool) -> Vec<String> {
+fn interface_choices(
+    field: &str,
+    list: &[InterfacePattern],
+    negated: bool,
+) -> Result<Vec<String>, Cannot> {
     if list.contains(&InterfacePattern::Begins(String::new())) {
-        return if negated { Vec::new() } else { vec![String::new()] };
+        return Ok(if negated { Vec::new() } else { vec![String::new()] });
+    }
+    for pattern in list {
+        let (name, longest) = match pattern {
+            InterfacePattern::Exact(name) => (name, 15),
+            InterfacePattern::Begins(start) => (start, 14),
+        };
+        let is_special = |c: char| "\"\\*".contains(c) || c.is_control();
+        if name.is_empty() || name.len() > longest || name.contains(is_special) {
+            return Err(format!(
+                "found the interface {name:?}: nft takes 1 to {longest} octets without quotes, \\ and *"
+            ));
+        }
     }
     let shown = |pattern: &InterfacePattern| match pattern {
         InterfacePattern::Exact(name) => format!("\"{name}\""),
@@ -204,7 +227,7 @@ fn interface_choices(field: &str, list: &[InterfacePattern], negated: bool) -> V
     if negated {
         // All must differ, which several matches in a row say.
         let parts: Vec<String> = kept.iter().map(|name| format!("{field} != {name}")).collect();
-        return vec![parts.join(" ")];
+        return Ok(vec![parts.join(" ")]);
     }
     // Wildcards in a set need a newer nft than most have; patterns that exclude each other may as
     // well be rules of their own.
@@ -214,7 +237,7 @@ fn interface_choices(field: &str, list: &[InterfacePattern], negated: bool) -> V
     if !exact.is_empty() {
         choices.push(format!("{field} {{ {} }}", exact.join(", ")));
     }
-    choices
+    Ok(choices)
 }
 
 pub(super) fn numbers<T: Into<u128> + Copy>(list: &[(T, T)]) -> Ranges {

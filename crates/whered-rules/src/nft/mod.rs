@@ -29,4 +29,7 @@ pub(crate) use choices::condition_choices;
 pub(crate) use names::{identifier, set_name};
 pub use read::{Options, read};
 pub use write::write;
-pub(crate) use write::{Cannot, asked_sets, families, reject, rule_lines, write_set};
+pub(crate) use write::{
+    Cannot, asked_sets, families, protocol_choices, refused_reject, reject, rejects_some,
+    rule_lines, write_set,
+};

@@ -166,10 +166,17 @@ const KEYWORDS: &[&str] = &[
     "xt",
 ];
 
+/// The longest name, in octets: the kernel's 255 without what is put in front of it and behind it.
+const NAME_MAX: usize = 235;
+
 /// nft takes letters, digits and a few others, a letter first.
 pub(crate) fn identifier(name: &str) -> Result<&str, Cannot> {
     if KEYWORDS.contains(&name) {
         return Err(format!("found the name {name:?}, which is a word of nft's language"));
+    }
+    if name.len() > NAME_MAX {
+        let found = crate::error::shortened(name);
+        return Err(format!("found the name {found:?}: nft takes {NAME_MAX} octets at most"));
     }
     let first = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     if first && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) {

@@ -131,7 +131,7 @@ fn next_protocols(right: &Node) -> Option<Test> {
     (!ranges.iter().any(is_extension)).then_some(Test::Protocol(ranges))
 }
 
-/// `ip frag-off & 0x1fff` is 0 but in later fragments.
+/// `ip frag-off & 0x1fff` is 0 but in later fragments; `frag frag-off` is not 0 in those of IPv6.
 fn later_fragment(
     name: &str,
     mask: Option<&Node>,
@@ -140,7 +140,8 @@ fn later_fragment(
 ) -> Option<DetailTest> {
     let is_offset = name == "ip-frag-off" && mask.and_then(Node::number) == Some(0x1fff);
     let is_zero = right.number() == Some(0) && matches!(operator, "==" | "!=");
-    if is_offset && is_zero { DetailTest::of("fragment", vec![(0, 0)]) } else { None }
+    let is_later = name == "exthdr-frag-frag-off" && mask.is_none() && operator == "!=";
+    if (is_offset || is_later) && is_zero { DetailTest::of("fragment", vec![(0, 0)]) } else { None }
 }
 
 /// A statement that may hold or not, as `limit`.

@@ -15,12 +15,16 @@ use std::fmt::Write as _;
 use super::choices::{address_list, condition_choices, number_choices, numbers};
 use super::names::{identifier, set_name};
 use crate::error::{Problems, RulesError};
-use crate::model::{Action, Chain, Rule, Ruleset, Test, Verdict, ranges_of_addresses};
+use crate::model::{Action, Chain, Condition, Rule, Ruleset, Test, Verdict, ranges_of_addresses};
 use crate::packet::{Family, PORT_PROTOCOLS};
 use crate::ranges::Ranges;
 
 /// Why something cannot be written.
 pub(crate) type Cannot = String;
+
+/// The octets of a comment, and of what is put in front of a logged packet, that nft takes.
+const COMMENT_OCTETS: usize = 128;
+const PREFIX_OCTETS: usize = 127;
 
 /// How many lines one rule may become for a family.
 const LINES_LIMIT: usize = 4096;
@@ -43,7 +47,7 @@ pub fn write(ruleset: &Ruleset) -> Result<String, RulesError> {
     for set in asked_sets(ruleset) {
         for &family in families(ruleset) {
             match set_name(ruleset, &set, family) {
-                Ok(name) => write_set(ruleset, &set, &name, family, &mut out),
+                Ok(name) => write_set(ruleset, &set, &name, family, "interval", &mut out),
                 Err(message) => problems.push(1, 0, message),
             }
         }
@@ -94,12 +98,13 @@ pub(crate) fn write_set(
     set: &str,
     name: &str,
     family: Family,
+    flags: &str,
     out: &mut String,
 ) {
     let kind = if family == Family::Ipv4 { "ipv4_addr" } else { "ipv6_addr" };
     let items = ruleset.set_named(set).and_then(|set| set.elements.as_deref()).unwrap_or(&[]);
     let ranges = ranges_of_addresses(items, family);
-    let _in_a_string = writeln!(out, "\tset {name} {{\n\t\ttype {kind}\n\t\tflags interval");
+    let _in_a_string = writeln!(out, "\tset {name} {{\n\t\ttype {kind}\n\t\tflags {flags}");
     if !ranges.is_empty() {
         let _in_a_string = writeln!(out, "\t\telements = {}", address_list(&ranges, family));
     }
@@ -112,7 +117,9 @@ fn write_chain(
     out: &mut String,
     problems: &mut Problems,
 ) -> Result<(), Cannot> {
-    let _in_a_string = writeln!(out, "\tchain {} {{", identifier(&chain.name)?);
+    let name = identifier(&chain.name)?;
+    let mut head = String::new();
+    let mut body = String::new();
     let mut last = None;
     if let Some(policy) = &chain.policy {
         let lower = chain.name.to_ascii_lowercase();
@@ -130,29 +137,42 @@ fn write_chain(
         let word = match policy {
             Verdict::Accept => "accept",
             Verdict::Drop => "drop",
+            Verdict::Reject { with: Some(with) } if rejects_some(ruleset, &[], with) => {
+                return Err(refused_reject(with));
+            }
             Verdict::Reject { with } => {
                 last = Some(reject(with.as_deref())?);
                 "drop"
             }
             other => return Err(format!("found policy {other}: nft has accept and drop")),
         };
-        let _in_a_string = writeln!(out, "\t\ttype filter hook {hook} priority 0; policy {word};");
+        let _in_a_string = writeln!(head, "\t\ttype filter hook {hook} priority 0; policy {word};");
     }
     for &id in &chain.rules {
         let rule = ruleset.rule(id);
         match rule_lines(ruleset, rule) {
             Ok(lines) => {
                 for line in lines {
-                    out.extend(["\t\t", line.trim(), "\n"]);
+                    body.extend(["\t\t", line.trim(), "\n"]);
                 }
             }
             Err(message) => problems.push(rule.origin.line, 0, message),
         }
     }
     if let Some(last) = last {
-        let _in_a_string = writeln!(out, "\t\t{last}");
+        let leaves = |action: &Action| matches!(action, Action::Return | Action::Goto(_));
+        if chain.rules.iter().any(|&id| leaves(&ruleset.rule(id).action)) {
+            // Who returns from the chain meets the policy, too.
+            let mut inner = format!("{name}_rules");
+            while ruleset.chains.iter().any(|other| other.name == inner) {
+                inner.push('_');
+            }
+            let _in_a_string = writeln!(out, "\tchain {inner} {{\n{body}\t}}");
+            body = format!("\t\tjump {inner}\n");
+        }
+        let _in_a_string = writeln!(body, "\t\t{last}");
     }
-    out.push_str("\t}\n");
+    let _in_a_string = writeln!(out, "\tchain {name} {{\n{head}{body}\t}}");
     Ok(())
 }
 
@@ -180,7 +200,7 @@ pub(crate) fn rule_lines(ruleset: &Ruleset, rule: &Rule) -> Result<Vec<String>, 
         if let (Some(family), None) = (family, ruleset.family) {
             branches = vec![format!("meta nfproto {} ", family.name())];
         }
-        let protocols = number_choices("meta l4proto", &protocols(rule), 255, false);
+        let protocols = protocol_choices(&rule.conditions);
         branches = match protocols.as_slice() {
             [] => Vec::new(),
             [text] if text.is_empty() => branches,
@@ -209,11 +229,16 @@ pub(crate) fn rule_lines(ruleset: &Ruleset, rule: &Rule) -> Result<Vec<String>, 
     Ok(lines)
 }
 
+/// The text for the protocols that conditions leave; none if they leave none.
+pub(crate) fn protocol_choices(conditions: &[Condition]) -> Vec<String> {
+    number_choices("meta l4proto", &protocols(conditions), 255, false)
+}
+
 /// The protocols that all conditions of a rule leave, those included that a field implies: nft
 /// refuses a rule that asks for two.
-fn protocols(rule: &Rule) -> Ranges {
+fn protocols(conditions: &[Condition]) -> Ranges {
     let mut all = Ranges::single(0, 255);
-    for condition in &rule.conditions {
+    for condition in conditions {
         let ranges = match &condition.test {
             Test::Protocol(list) if condition.negated => numbers(list).complement(255),
             Test::Protocol(list) => numbers(list),
@@ -242,6 +267,9 @@ fn statements(ruleset: &Ruleset, rule: &Rule) -> Result<String, Cannot> {
         Action::Drop => "drop".to_owned(),
         Action::Return => "return".to_owned(),
         Action::Continue => "continue".to_owned(),
+        Action::Reject { with: Some(with) } if rejects_some(ruleset, &rule.conditions, with) => {
+            return Err(refused_reject(with));
+        }
         Action::Reject { with } => reject(with.as_deref())?,
         Action::Jump(id) => format!("jump {}", callee(*id)?),
         Action::Goto(id) => format!("goto {}", callee(*id)?),
@@ -263,7 +291,16 @@ fn statements(ruleset: &Ruleset, rule: &Rule) -> Result<String, Cannot> {
     };
     if let Some(comment) = &rule.comment {
         // A remark for people: what nft cannot quote is written in other letters.
-        let text: String = comment.replace('"', "'").replace('\\', "/").chars().take(120).collect();
+        let text: String = comment
+            .chars()
+            .map(|c| match c {
+                '"' => '\'',
+                '\\' => '/',
+                c if c.is_control() => ' ',
+                c => c,
+            })
+            .collect();
+        let text = &text[..text.floor_char_boundary(COMMENT_OCTETS)];
         let _in_a_string = write!(out, " comment \"{text}\"");
     }
     Ok(out)
@@ -280,10 +317,50 @@ fn level_name(level: &str) -> &str {
 }
 
 fn quoted(text: &str) -> Result<String, Cannot> {
+    if text.len() > PREFIX_OCTETS {
+        let found = crate::error::shortened(text);
+        return Err(format!("found the text {found:?}: nft takes {PREFIX_OCTETS} octets at most"));
+    }
+    if text.contains('$') {
+        return Err(format!("found the text {text:?}: nft reads $ as the name of a variable"));
+    }
     if text.contains(['"', '\\']) || text.chars().any(char::is_control) {
         return Err(format!("found the text {text:?}: nft takes no quotes and backslashes in it"));
     }
     Ok(format!("\"{text}\""))
+}
+
+/// Whether a way to reject is one of some packets alone: nft asks for their protocol or family by
+/// itself, and lets others pass to the next rule.
+pub(crate) fn rejects_some(ruleset: &Ruleset, conditions: &[Condition], with: &str) -> bool {
+    let needed = match with {
+        "tcp-reset" => {
+            return protocols(conditions).as_slice().iter().any(|range| *range != (6, 6));
+        }
+        _ if with.starts_with("icmp-") => Family::Ipv4,
+        _ if with.starts_with("icmp6-") => Family::Ipv6,
+        _ => return false,
+    };
+    let other = needed.other();
+    let excludes = |condition: &Condition| match (&condition.test, condition.negated) {
+        (Test::Family(family), negated) => (*family == other) == negated,
+        (Test::Address(_, items), false) => items.iter().all(|item| item.family() == needed),
+        (Test::Icmp(_), _) => needed == Family::Ipv4,
+        (Test::Icmpv6(_), _) => needed == Family::Ipv6,
+        (Test::MaskedAddress { value, .. }, false) => Family::of(*value) == needed,
+        _ => false,
+    };
+    ruleset.family != Some(needed) && !conditions.iter().any(excludes)
+}
+
+/// Why such a way to reject is refused.
+pub(crate) fn refused_reject(with: &str) -> Cannot {
+    let needed = match with {
+        "tcp-reset" => "proto tcp",
+        _ if with.starts_with("icmp-") => "family ipv4",
+        _ => "family ipv6",
+    };
+    format!("found reject with {with}, which nft sends to some packets alone: allowed: {needed}")
 }
 
 /// In nft's words.
