@@ -40,6 +40,7 @@ pub(crate) fn describe(named: &NamedRuleset) -> Vec<(&'static str, Value)> {
         ("reload_failures", file.map(|file| file.status.failures()).into()),
         ("refused", failure.map(|failure| failure.message).into()),
         ("rules", edition.rules().into()),
+        ("version", edition.version().into()),
         ("chains", edition.compiled_ruleset().chains().len().into()),
         ("compile_seconds", thousandths(named.compile_time).into()),
         ("bytes", edition.memory_bytes().into()),

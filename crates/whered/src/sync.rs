@@ -1,6 +1,7 @@
 //! `whered sync`: sets of the kernel's packet filter, kept in step with a prefix set.
 //!
-//! Not for: reading members and writing sets, which is `whered-connect`'s.
+//! Not for: reading members and writing sets, which is `whered-connect`'s; rulesets
+//! (`rules/follow`).
 //!
 //! ```text
 //! read the source ──► step each set ──► wait for a notice or the interval ──► again
@@ -26,17 +27,32 @@ use crate::outcome::{Failure, Outcome, complain};
 use crate::server::RespServer;
 
 /// The longest wait after a fault.
-const BACK_OFF_MAX: Duration = Duration::from_secs(30);
+pub(crate) const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 /// How often a set is looked at that nobody else should change.
-const CHECK_EVERY: Duration = Duration::from_millis(500);
+pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(500);
+/// The time between two reads of a source of members, if nothing else is said.
+const INTERVAL: Duration = Duration::from_secs(1);
 /// How often changes of one set by others are reported.
 const REPORT_EVERY: Duration = Duration::from_secs(60);
 
 #[derive(Args)]
 pub(crate) struct SyncArguments {
     /// The prefix set of a running server
-    #[arg(value_name = "SET", required_unless_present = "file")]
+    #[arg(value_name = "SET", required_unless_present_any = ["file", "ruleset"])]
     pub(crate) set: Option<String>,
+    /// Ruleset of a running server, kept in step as a table of nftables, instead of a set
+    #[arg(
+        long,
+        value_name = "RULESET",
+        conflicts_with_all = ["set", "file", "to", "create", "allow_empty", "max_shrink"]
+    )]
+    pub(crate) ruleset: Option<String>,
+    /// Name of the table that the ruleset becomes
+    #[arg(long, value_name = "TABLE", default_value = "whered", requires = "ruleset")]
+    pub(crate) name: String,
+    /// Replace a table of this name that another program has loaded
+    #[arg(long, requires = "ruleset")]
+    pub(crate) replace: bool,
     #[command(flatten)]
     pub(crate) server: RespServer,
     /// File with a list instead of a server's set, plain or packed; re-read when it changes
@@ -49,7 +65,7 @@ pub(crate) struct SyncArguments {
     /// Kernel set: nft:FAMILY/TABLE/SET[:ipv6] or ipset:NAME[:ipv6]; repeatable
     ///
     /// :ipv6 creates one for IPv6. Other elements of the set are removed.
-    #[arg(long, value_name = "TARGET", required = true)]
+    #[arg(long, value_name = "TARGET", required_unless_present = "ruleset")]
     pub(crate) to: Vec<Target>,
     /// Create missing sets
     #[arg(long)]
@@ -60,9 +76,9 @@ pub(crate) struct SyncArguments {
     /// Print the changes once as input for `nft -f` or `ipset restore`, and write nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Seconds between two reads of the source
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_interval)]
-    pub(crate) interval: Duration,
+    /// Seconds between two reads of the source; without it, 1, and 0.01 for a ruleset's version
+    #[arg(long, value_name = "SECONDS", value_parser = parse_interval)]
+    pub(crate) interval: Option<Duration>,
     /// Most seconds between two full comparisons of a kernel set with its source
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_interval)]
     pub(crate) compare_interval: Duration,
@@ -83,6 +99,10 @@ pub(crate) struct SyncArguments {
 }
 
 impl SyncArguments {
+    fn interval(&self) -> Duration {
+        self.interval.unwrap_or(INTERVAL)
+    }
+
     /// A rehearsal changes nothing, so that a second one would say the same.
     fn is_once(&self) -> bool {
         self.once || self.dry_run
@@ -135,6 +155,9 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
 
 /// Runs until it is stopped, or once.
 pub(crate) fn run(arguments: &SyncArguments) -> Result<Outcome, Failure> {
+    if let Some(ruleset) = &arguments.ruleset {
+        return crate::rules::follow(arguments, ruleset);
+    }
     let source: Box<dyn Source> = match (&arguments.file, &arguments.set) {
         (Some(path), _) => Box::new(FileSource::new(path, arguments.reading.reading()?)),
         (None, Some(set)) => Box::new(ServerSource::new(arguments.server.address()?, set)),
@@ -169,14 +192,14 @@ struct Job<'a> {
 
 /// When a change by others was told, and how many were not told since.
 #[derive(Clone, Default)]
-struct LastReport {
+pub(crate) struct LastReport {
     at: Option<Instant>,
     untold: usize,
 }
 
 impl LastReport {
     /// Reports a change, but not more often than once a minute.
-    fn report(&mut self, line: &str) {
+    pub(crate) fn report(&mut self, line: &str) {
         if self.at.is_some_and(|at| at.elapsed() < REPORT_EVERY) {
             self.untold += 1;
             return;
@@ -192,7 +215,7 @@ impl LastReport {
 
 impl Job<'_> {
     fn run(mut self, mut source: Box<dyn Source>) -> Result<Outcome, Failure> {
-        let mut wait = self.arguments.interval;
+        let mut wait = self.arguments.interval();
         let mut next_reading = Instant::now();
         loop {
             let is_reading = Instant::now() >= next_reading;
@@ -201,7 +224,7 @@ impl Job<'_> {
                     if self.told.take().is_some() {
                         complain("in step again");
                     }
-                    wait = self.arguments.interval;
+                    wait = self.arguments.interval();
                 }
                 Err(Trouble::Output(failure)) => return Err(failure),
                 Err(Trouble::Fault(line)) if self.arguments.is_once() => {
@@ -213,7 +236,7 @@ impl Job<'_> {
                         self.told = Some(line);
                     }
                     if is_reading {
-                        wait = (wait * 2).min(BACK_OFF_MAX.max(self.arguments.interval));
+                        wait = (wait * 2).min(BACK_OFF_MAX.max(self.arguments.interval()));
                     }
                 }
             }

@@ -25,8 +25,11 @@ mod netlink;
 mod nft;
 mod pieces;
 mod program;
+mod ruleset;
 mod source;
+mod table;
 mod target;
+mod verdicts;
 mod watch;
 
 use std::io::{self, Write};
@@ -37,8 +40,11 @@ pub use drift::{Content, Drift, ReadBack};
 pub use ipset::Ipset;
 pub use nft::NftSet;
 pub use pieces::{Difference, Family, Member, Piece, pieces_of};
+pub use ruleset::RulesetSource;
 pub use source::{FileSource, ServerSource, Source};
+pub use table::TableWatch;
 pub use target::Target;
+pub use verdicts::{MapChange, MapFault, change_maps};
 
 use crate::error::ConnectError;
 

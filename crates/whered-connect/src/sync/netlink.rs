@@ -328,6 +328,8 @@ pub(super) struct Announcement<'a> {
     pub(super) family: u8,
     /// What stands behind the heads.
     pub(super) attributes: &'a [u8],
+    /// The socket whose transaction it is of.
+    pub(super) port: u32,
     raw_kind: u16,
     flags: u16,
     errno: i32,
@@ -347,10 +349,12 @@ pub(super) fn announcements(bytes: &[u8], mut each: impl FnMut(&Announcement<'_>
         };
         let raw_kind = number(4);
         let errno = message.get(PORT_PLACE + 4..).and_then(|it| it.first_chunk());
+        let port = message.get(PORT_PLACE..).and_then(|it| it.first_chunk());
         each(&Announcement {
             kind: raw_kind & 0xff,
             family: message.get(HEADER_BYTES - 4).copied().unwrap_or(0),
             attributes: message.get(HEADER_BYTES..).unwrap_or_default(),
+            port: port.map_or(0, |octets| u32::from_ne_bytes(*octets)),
             raw_kind,
             flags: number(FLAGS_PLACE),
             errno: errno.map_or(0, |octets| i32::from_ne_bytes(*octets).wrapping_neg()),

@@ -24,8 +24,8 @@ use crate::error::ConnectError;
 const NEW_TABLE: u16 = 0;
 const NEW_SET: u16 = 9;
 const GET_SET: u16 = 10;
-const NEW_ELEMENTS: u16 = 12;
-const DELETE_ELEMENTS: u16 = 14;
+pub(super) const NEW_ELEMENTS: u16 = 12;
+pub(super) const DELETE_ELEMENTS: u16 = 14;
 /// Deletes what is there and does not mind what is not; since Linux 6.3.
 const DESTROY_ELEMENTS: u16 = 30;
 
@@ -41,7 +41,7 @@ const SET_HANDLE: u16 = 16;
 pub(super) const LIST_TABLE: u16 = 1;
 pub(super) const LIST_SET: u16 = 2;
 pub(super) const LIST_ELEMENTS: u16 = 3;
-const ELEMENT: u16 = 1;
+pub(super) const ELEMENT: u16 = 1;
 pub(super) const ELEMENT_KEY: u16 = 1;
 pub(super) const ELEMENT_FLAGS: u16 = 3;
 const ELEMENT_TIMEOUT: u16 = 4;

@@ -228,7 +228,7 @@ impl ServerSource {
 }
 
 /// A reply in one piece or in many.
-fn gather(value: Value, text: &mut Vec<u8>) {
+pub(super) fn gather(value: Value, text: &mut Vec<u8>) {
     match value {
         Value::BulkString(bytes) => text.extend(bytes),
         Value::VerbatimString { text: words, .. } => text.extend(words.into_bytes()),

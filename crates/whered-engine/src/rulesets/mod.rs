@@ -27,8 +27,9 @@ use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use whered_rules::classify::plan::Budget;
@@ -36,7 +37,7 @@ use whered_rules::live::{Change, Decision, LiveRules};
 use whered_rules::naive::{self, RuleAnswer, Sets};
 use whered_rules::{
     Counters as Count, Family, Format, Packet, Predicate, ReadOptions, Rule, RulesError, Ruleset,
-    Test, text,
+    Test, flat, text,
 };
 
 use crate::clock;
@@ -85,6 +86,16 @@ impl RulesetSource {
     pub fn new(name: impl Into<String>, path: impl Into<PathBuf>) -> RulesetSource {
         RulesetSource { name: name.into(), path: path.into(), reload: ReloadMode::Notify }
     }
+}
+
+/// The number of the next edition: microseconds since 1970, or one more than the last.
+fn next_version() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = u64::try_from(now.as_micros()).unwrap_or(u64::MAX);
+    let next = |last: u64| Some(now.max(last.saturating_add(1)));
+    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_default();
+    now.max(last.saturating_add(1))
 }
 
 /// What a ruleset is compiled with.
@@ -152,6 +163,7 @@ pub struct Edition {
     counters: Arc<Counters>,
     databases: Vec<Arc<NamedDatabase>>,
     default: Option<usize>,
+    version: u64,
 }
 
 impl NamedRuleset {
@@ -346,13 +358,13 @@ impl Edition {
         }
         // Databases are held for rules that ask for places, and for no others.
         let databases = if has_places(&ruleset) { databases.to_vec() } else { Vec::new() };
-        Ok(Edition { live, counters, databases, default })
+        Ok(Edition { live, counters, databases, default, version: next_version() })
     }
 
     /// This edition with other rules over the same compilation.
     fn with(&self, live: LiveRules) -> Edition {
         let (counters, databases) = (Arc::clone(&self.counters), self.databases.clone());
-        Edition { live, counters, databases, default: self.default }
+        Edition { live, counters, databases, default: self.default, version: next_version() }
     }
 
     /// This with a change, unless all has to be compiled anew.
@@ -411,6 +423,20 @@ impl Edition {
     /// The rules as they are, and their numbers by their ids. Costs a copy.
     pub fn to_ruleset(&self) -> (Ruleset, Vec<u32>) {
         self.live.to_ruleset()
+    }
+
+    /// The rules as they are, with sets of addresses in the place of places.
+    ///
+    /// # Errors
+    /// A place that the databases do not tell, by the line of its rule.
+    pub fn with_locations_as_sets(&self) -> Result<Ruleset, RulesError> {
+        let places = DatabasePlaces { databases: &self.databases, default: self.default };
+        flat::with_locations_as_sets(&self.to_ruleset().0, &places)
+    }
+
+    /// A number that no other edition has, of no ruleset, and none of an earlier process.
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// The chains and sets, and the rules that were compiled; not those put in and taken out since.

@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &RulesApplyArguments) -> Result<Outcome, Failure> {
     state.apply(&table, &program, &ruleset, arguments)
 }
 
-fn family_word(ruleset: &Ruleset) -> &'static str {
+pub(super) fn family_word(ruleset: &Ruleset) -> &'static str {
     match ruleset.family() {
         None => "inet",
         Some(Family::Ipv4) => "ip",
@@ -91,18 +91,23 @@ fn family_word(ruleset: &Ruleset) -> &'static str {
 }
 
 /// A table of the kernel's.
-struct Table {
-    family: &'static str,
-    name: String,
+pub(super) struct Table {
+    pub(super) family: &'static str,
+    pub(super) name: String,
 }
 
 impl Table {
-    fn reference(&self) -> String {
-        format!("table {} {}", self.family, self.name)
+    pub(super) fn reference(&self) -> String {
+        format!("table {}", self.full_name())
+    }
+
+    /// Family and name.
+    pub(super) fn full_name(&self) -> String {
+        format!("{} {}", self.family, self.name)
     }
 
     /// The families in which a table of this name is loaded.
-    fn families(&self) -> Result<Vec<String>, Failure> {
+    pub(super) fn families(&self) -> Result<Vec<String>, Failure> {
         let listed = parsed(&system("nft -j list tables", "")?)?;
         let tables = listed["nftables"].as_array().map_or(&[][..], Vec::as_slice);
         let ours =
@@ -112,7 +117,7 @@ impl Table {
 
     /// The table as nft lists it, without what counts and numbers, and without the members of sets
     /// that other programs fill.
-    fn listed(&self, live: &[String]) -> Result<Value, Failure> {
+    pub(super) fn listed(&self, live: &[String]) -> Result<Value, Failure> {
         let mut listed = parsed(&system(&format!("nft -j list {}", self.reference()), "")?)?;
         let items = listed["nftables"].as_array_mut().map(std::mem::take).unwrap_or_default();
         let kept = items.into_iter().filter(|item| item.get("metainfo").is_none());
@@ -149,7 +154,7 @@ fn plain(value: &mut Value) {
     }
 }
 
-fn parsed(text: &str) -> Result<Value, Failure> {
+pub(super) fn parsed(text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).map_err(|error| Failure::Message(format!("nft -j: {error}")))
 }
 

@@ -1,8 +1,8 @@
 //! `whered rules` and `whered match`: packet rules on the command line.
 //!
 //! Not for: formats, analysis and matching (`whered-rules`), captures (`whered-capture`). There is
-//! no server here: live sets are taken as empty, which is told; places are those of files (`--db`),
-//! and a rule that asks for one that none has is an error.
+//! no server here, but for `follow`: live sets are taken as empty, which is told; places are those of
+//! files (`--db`), and a rule that asks for one that none has is an error.
 
 mod apply;
 mod captures;
@@ -11,6 +11,7 @@ mod compile;
 mod convert;
 mod explain;
 pub(crate) mod flags;
+mod follow;
 mod live;
 mod load;
 mod log_fields;
@@ -26,5 +27,6 @@ pub(crate) use check::run as check;
 pub(crate) use compile::run as compile;
 pub(crate) use convert::run as convert;
 pub(crate) use explain::run as explain;
+pub(crate) use follow::run as follow;
 pub(crate) use sweep::run as find;
 pub(crate) use test::run as test;

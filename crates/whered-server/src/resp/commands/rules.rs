@@ -86,15 +86,11 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "rules.get",
-        arity: 2,
-        syntax: "ruleset",
-        summary: "Returns the rules as they are now, as text",
-        cost: "O(N) with N rules",
-        action: Action::Run(|session, args, reply| {
-            let (ruleset, _) = named(session, args)?.edition().to_ruleset();
-            reply.verbatim(text::write(&ruleset).as_bytes());
-            Ok(Effect::Unchanged)
-        }),
+        arity: -2,
+        syntax: "ruleset [PLACES]",
+        summary: "Returns the rules as they are now, as text; with PLACES, places as sets",
+        cost: "O(N) with N rules; with PLACES, and M networks of the databases that are asked",
+        action: Action::Run(get),
         ..RULES
     },
     Command {
@@ -200,6 +196,19 @@ pub(super) const COMMANDS: &[Command] = &[
         ..RULES
     },
 ];
+
+fn get(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let edition = named(session, args)?.edition();
+    let ruleset = match args.len() {
+        2 => edition.to_ruleset().0,
+        3 if args.is(2, "places") => edition
+            .with_locations_as_sets()
+            .map_err(|error| Failure::made(format!("ERR {error}")))?,
+        _ => return Err(SYNTAX_ERROR),
+    };
+    reply.verbatim(text::write(&ruleset).as_bytes());
+    Ok(Effect::Unchanged)
+}
 
 fn finish(reply: &mut Reply, ticket: Ticket) -> Outcome {
     reply.hold(ticket);
