@@ -1,8 +1,9 @@
 //! Outbound data clients: what brings other people's points into a running server, and a server's
 //! prefix sets into the kernel.
 //!
-//! For: `copy`, which copies GEO keys of a running Redis or Valkey, and `points`, which loads files
-//! of points. Both write over RESP into whatever speaks it, whered or Redis. And `sync`, which
+//! For: `copy`, which copies GEO keys of a running Redis or Valkey, `dump`, which writes the keys
+//! of their dumps (`rdb` reads them), and `points`, which loads files of points. All write over
+//! RESP into whatever speaks it, whered or Redis. And `sync`, which
 //! keeps sets of the kernel's packet filter in step with a prefix set. And `uploads`, which brings
 //! uploads to feeds over HTTP. For the server's own feeds: `sinks`, which hand tables on into SQL
 //! databases, and `streams`, which take uploads out of somebody's log. And `export`, which writes
@@ -12,7 +13,8 @@
 //! ```text
 //!  Redis ── ZSCAN ──> copy ──┐
 //!                            ├── ZADD, GEOADD, pipelined ──> server
-//!  file ── records ─> points ┘
+//!  file ── records ─> points ┤
+//!  RDB ─── events ──> dump ──┘
 //!
 //!  server or file ── members ──> sync ── netlink, ipset ──> kernel
 //!
@@ -25,6 +27,7 @@
 #[cfg(any(feature = "mysql", feature = "export"))]
 mod calendar;
 pub mod copy;
+pub mod dump;
 mod error;
 #[cfg(feature = "export")]
 pub mod export;
@@ -33,6 +36,7 @@ pub mod feed;
 #[cfg(feature = "export")]
 pub mod parquet_files;
 pub mod points;
+pub mod rdb;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "export"))]
 pub mod rows;
 mod server;

@@ -89,7 +89,18 @@ impl ServerAddress {
         })
     }
 
-    fn connection_info(&self) -> Result<ConnectionInfo, ConnectError> {
+    /// Whether the password is left out where the server has none.
+    pub(crate) fn has_default_password(&self) -> bool {
+        self.is_default
+    }
+
+    /// The certificates for `rediss`.
+    pub(crate) fn tls(&self) -> &ClientTls {
+        &self.tls
+    }
+
+    /// Host and port or path, and the credentials.
+    pub(crate) fn connection_info(&self) -> Result<ConnectionInfo, ConnectError> {
         let info = connection_info(&self.url)?;
         let Some(password) = &self.password else { return Ok(info) };
         let settings = info.redis_settings().clone();

@@ -61,4 +61,5 @@ pub use dns::DnsOptions;
 pub use feeds::{FeedConfig, SinkConfig, StreamConfig};
 pub use http::{HttpOptions, set_commit};
 pub use listen::{ProcessUser, Successor, use_own_name_services};
+pub use resp::key_matches;
 pub use server::{HandedOver, Occasion, Server, ServerError, StartLinks, StopLinks};

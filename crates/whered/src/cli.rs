@@ -14,7 +14,9 @@ pub(crate) use crate::db::flags::{BuildArguments, EditArguments, FieldsArguments
 #[cfg(feature = "export")]
 pub(crate) use crate::export::ExportArguments;
 pub(crate) use crate::formats::FormatsArguments;
-pub(crate) use crate::import::flags::{ImportCommand, ImportPointsArguments, ImportRedisArguments};
+pub(crate) use crate::import::flags::{
+    ImportCommand, ImportPointsArguments, ImportRdbArguments, ImportRedisArguments,
+};
 pub(crate) use crate::ingest::{FeedsArguments, IngestArguments};
 pub(crate) use crate::rules::flags::{
     MatchArguments, RulesApplyArguments, RulesCheckArguments, RulesCommand, RulesCompileArguments,

@@ -6,8 +6,9 @@ use crate::cli::Cli;
 use crate::exit_codes;
 
 /// Options that share their name with those of other commands and mean something else.
-const ANOTHER_MEANING: [(&str, &str); 5] = [
+const ANOTHER_MEANING: [(&str, &str); 6] = [
     // A numbered database of Redis.
+    ("import rdb", "db"),
     ("import redis", "db"),
     // A header of HTTP.
     ("ingest", "header"),
@@ -124,9 +125,16 @@ fn what_a_command_writes_is_named_by_output_and_its_server_by_server() {
             assert_eq!(server.get_value_names().map(|names| names[0].as_str()), Some("URL"));
             assert!(option(&command, "password-file").is_some(), "{names}");
         }
-        for asked in
-            ["backup", "export", "feeds", "import points", "import redis", "ingest", "sync"]
-        {
+        for asked in [
+            "backup",
+            "export",
+            "feeds",
+            "import points",
+            "import rdb",
+            "import redis",
+            "ingest",
+            "sync",
+        ] {
             assert!(names != asked || option(&command, "server").is_some(), "{names}");
         }
     }

@@ -11,12 +11,13 @@ pub(crate) const CODES: [(u8, &str); 3] = [
 ];
 
 /// When a command ends with 1. The others never do.
-pub(crate) const ONE: [(&str, &str); 19] = [
+pub(crate) const ONE: [(&str, &str); 20] = [
     ("db diff", "the files differ"),
     ("enrich", "no record has an address that was found"),
     ("export", "the server has no table and no collection of that name"),
     ("feeds", "the server has no feed"),
     ("import points", "a record was bad"),
+    ("import rdb", "the target has or refuses a key"),
     ("import redis", "a key is not complete in the target"),
     ("lookup", "no address was found"),
     ("reload", "no server uses the data directory"),

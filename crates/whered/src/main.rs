@@ -94,6 +94,7 @@ fn main() -> ExitCode {
         Command::Restore { backup, data_dir, json } => data::restore(&backup, &data_dir, json),
         Command::Repair { data_dir, json } => data::repair(&data_dir, json),
         Command::Import(ImportCommand::Redis(arguments)) => import::redis(&arguments),
+        Command::Import(ImportCommand::Rdb(arguments)) => import::dump::rdb(&arguments),
         Command::Import(ImportCommand::Points(arguments)) => import::points(&arguments),
         Command::Db(DbCommand::Info(arguments)) => db::info(&arguments),
         Command::Db(DbCommand::Build(arguments)) => db::build(&arguments),

@@ -40,6 +40,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("feeds", "--server HTTP", ""),
     ("formats", "logs", ""),
     ("import points", "points.csv --key vans --server RESP", ""),
+    ("import rdb", "dump.rdb --server RESP", ""),
     ("import redis", "RESP/1 --server RESP", ""),
     ("ingest", "seen seen.csv --server HTTP --wait", ""),
     ("lookup", "--db city.mmdb 192.0.2.1 192.0.2.2", ""),
@@ -125,6 +126,8 @@ fn files(folder: &Path) {
     for (name, text) in files {
         fs::write(folder.join(name), text).expect("the folder can be written");
     }
+    fs::write(folder.join("dump.rdb"), b"REDIS0003\x00\x01k\x01v\x03\x01z\x01\x01m\x011\xff")
+        .expect("the folder can be written");
     let gdnsd = folder.join("gdnsd/zones");
     fs::create_dir_all(&gdnsd).expect("it can be made");
     fs::write(gdnsd.join("example.com"), ZONE).expect("it can be written");

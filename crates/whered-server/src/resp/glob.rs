@@ -10,7 +10,7 @@
 //! star is ever tried again, since an earlier one that takes less cannot help.
 
 /// Whether the whole text matches the whole pattern.
-pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
     // Where to go on when the present attempt fails: behind the last star, one byte further.
     let mut retry: Option<(usize, usize)> = None;

@@ -75,6 +75,7 @@ use whered_engine::Engine;
 
 use commands::CommandTable;
 pub use counters::RespCounters;
+pub use glob::matches as key_matches;
 use listen::Listener;
 use notifier::Notifier;
 pub(crate) use options::RefreshZone;

@@ -16,6 +16,10 @@ pub(crate) enum ImportCommand {
     ///
     /// Exit code 1 if a key is not complete in the target at the end.
     Redis(ImportRedisArguments),
+    /// Load the sorted sets and strings of a dump (RDB) of Redis or Valkey
+    ///
+    /// Exit code 1 if the target has or refuses a key.
+    Rdb(ImportRdbArguments),
     /// Load points from tables, JSON, GeoJSON, WKT, GeoParquet or OpenStreetMap PBF
     ///
     /// Exit code 1 if a record was bad.
@@ -52,6 +56,34 @@ pub(crate) struct ImportRedisArguments {
     /// File for the progress of the import; removed at the end
     #[arg(long, value_name = "FILE", default_value = "whered-import.state")]
     pub(crate) state_file: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ImportRdbArguments {
+    /// The dump, plain or compressed; - for standard input; or the URL of a server that makes one
+    ///
+    /// redis:// or rediss://[USER@]HOST[:PORT], or unix:///PATH. Its user needs +psync +replconf.
+    #[arg(value_name = "FILE|URL")]
+    pub(crate) source: String,
+    /// File with the password of the source; without it, REDISCLI_AUTH
+    #[arg(long, value_name = "FILE")]
+    pub(crate) source_password_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: RespServer,
+    /// Load only keys that match this pattern of KEYS; repeatable: any of them
+    #[arg(long = "match", value_name = "PATTERN")]
+    pub(crate) patterns: Vec<String>,
+    /// Numbered database, loaded into that number; repeatable
+    ///
+    /// Without it, all databases of the dump.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
+    pub(crate) db: Vec<i64>,
+    /// Replace keys of the target instead of leaving them alone
+    #[arg(long)]
+    pub(crate) replace: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -2,6 +2,7 @@
 //!
 //! Not for: copying and reading, which are `whered-connect`'s.
 
+pub(crate) mod dump;
 pub(crate) mod flags;
 
 use std::fmt::Write as _;
