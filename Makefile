@@ -312,13 +312,14 @@ LEGACY := /usr/share/GeoIP/GeoIP.dat
 LIBGEOIP = $(shell PATH=$$PATH:/sbin:/usr/sbin ldconfig -p | sed -n 's/.*libGeoIP\.so\.1 .* => //p' | head -1)
 
 .PHONY: bench-geoip
-bench-geoip: ## libGeoIP's calls on our libGeoIP.so.1 beside the original: the first issue's addresses, all flags
+bench-geoip: ## libGeoIP's calls on our libGeoIP.so.1 beside the original: the first issue's addresses, all flags; writes bench/results
 	@scripts/install-tools.sh bench
 	cargo build --release --package whered-geoip --locked
 	@mkdir -p '$(BENCH_DATA)'
 	cc -O2 -Wall -Wextra -Werror -Ibindings/c/geoip/include bench/versus/c/geoip_drop_in.c \
 		-ldl -o '$(TARGET_DIR)/release/geoip-drop-in'
-	taskset -c '$(BENCH_CORE)' '$(TARGET_DIR)/release/geoip-drop-in' '$(TARGET_DIR)/release/libGeoIP.so' \
+	python3 bench/versus/python/geoip.py --record bench/results --date "$$(date -u +%F)" \
+		taskset -c '$(BENCH_CORE)' '$(TARGET_DIR)/release/geoip-drop-in' '$(TARGET_DIR)/release/libGeoIP.so' \
 		'$(LIBGEOIP)' '$(LEGACY)' '$(BENCH_DATA)'
 
 # As many points as the public benchmark has: make bench-geo POINTS=60841557
