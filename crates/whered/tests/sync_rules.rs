@@ -363,7 +363,8 @@ fn a_file_and_commands_are_followed(served: &Served) {
 }
 
 fn strangers_are_reported_and_undone(served: &Served) {
-    let sync = Sync::start(served, "--ruleset command");
+    // However seldom the server is asked.
+    let sync = Sync::start(served, "--ruleset command --interval 60");
     wait_until("the whole", || sync.said().contains("41 rules in"));
     let before = listed("whered");
     let reported = "nft table inet whered: somebody else has changed or replaced it; written anew";

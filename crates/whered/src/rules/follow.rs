@@ -172,12 +172,13 @@ impl Job<'_> {
     fn one_pass(&mut self, is_reading: bool, is_first: bool) -> Result<(), Trouble> {
         // What is known goes on while the server cannot be asked.
         let read = if is_reading { self.read() } else { Ok(()) };
+        let mut is_drifted = false;
         if self.checked.elapsed() >= CHECK_EVERY {
             self.checked = Instant::now();
-            self.check()?;
+            is_drifted = self.check()?;
         }
         if let Some(wanted) = &self.wanted
-            && is_reading
+            && (is_reading || is_drifted)
             && self.held.as_ref() != Some(&wanted.program)
         {
             self.step(is_first)?;
@@ -219,10 +220,10 @@ impl Job<'_> {
         format!("nft {}", self.table().reference())
     }
 
-    /// Looks whether the table is still what was loaded; if not, it is loaded anew.
-    fn check(&mut self) -> Result<(), Trouble> {
+    /// Whether the table is not what was loaded any more; then it is to be loaded anew.
+    fn check(&mut self) -> Result<bool, Trouble> {
         if self.held.is_none() {
-            return Ok(());
+            return Ok(false);
         }
         let mut drift = None;
         let was_touched = std::mem::take(&mut self.is_touched);
@@ -243,7 +244,7 @@ impl Job<'_> {
             self.report.report(&line);
             self.held = None;
         }
-        Ok(())
+        Ok(drift.is_some())
     }
 
     fn live_names(&self) -> Vec<String> {
