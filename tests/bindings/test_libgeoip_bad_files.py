@@ -108,6 +108,66 @@ def test_what_the_original_survives_it_answers_equally(tmp_path, edition):
     assert len(different) <= len(theirs) // 10, different[:3]
 
 
+# Opens each version of a file in a child of its own: prints what the handle says of it.
+OPENED = """
+import os, sys
+sys.path[:0] = [{tests!r}, {bindings!r}]
+import geoip
+library = geoip.Library({library!r})
+content = open({path!r}, "rb").read()
+for number, (at, value) in enumerate({faults!r}):
+    changed = content[:at] if value is None else content[:at] + bytes([value]) + content[at + 1:]
+    with open({scratch!r}, "wb") as file:
+        file.write(changed)
+    for flags in {modes!r}:
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+            continue
+        gi = library.open({scratch!r}, flags | 16)
+        said = None
+        if gi:
+            public = gi.contents
+            said = public.databaseType, public.databaseSegments[0], public.record_length, public.size
+            said += library.GeoIP_database_info(gi), library.GeoIP_database_edition(gi)
+        print(number, flags, said, flush=True)
+        os._exit(0)
+"""
+
+
+def opened(library, path, faults, modes, scratch):
+    here = pathlib.Path(__file__).resolve().parent
+    script = OPENED.format(
+        tests=str(here.parent),
+        bindings=str(here),
+        library=str(library),
+        path=str(path),
+        faults=faults,
+        modes=modes,
+        scratch=str(scratch),
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("edition", [1, 2, 5, 12])
+def test_what_the_original_opens_and_refuses_it_opens_and_refuses(tmp_path, edition):
+    """Files without an end, and with another number of nodes than fits into them."""
+    seeded = random.Random(edition)
+    content, _ = geoip_files.sample(edition, seeded, 6)
+    path, end = tmp_path / "whole.dat", len(content)
+    path.write_bytes(content)
+    faults = [(at, None) for at in [*range(0, 30, 3), 22, 23, end // 2, *range(end - 9, end)]]
+    changes = [(at, value) for at in range(end - 8, end) for value in (0, 1, 3, 20, 107, 255)]
+    faults += seeded.sample(changes, 16)
+    asked = path, faults, [STANDARD, MEMORY]
+    ours = opened(geoip.ours(), *asked, tmp_path / "ours.dat")
+    theirs = opened(geoip.theirs(), *asked, tmp_path / "theirs.dat")
+    assert len(ours) == 2 * len(faults)
+    # Some of these files kill the original.
+    assert len(theirs) > len(faults) and set(theirs) <= set(ours)
+
+
 def test_null_arguments_and_a_null_handle_answer_nothing():
     library = geoip.Library(geoip.ours())
     gi = library.raw.GeoIP_open(str(geoip.database("GeoIP.dat")).encode(), 0)

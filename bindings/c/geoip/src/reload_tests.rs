@@ -208,6 +208,21 @@ fn a_file_that_may_be_half_written_is_not_taken() {
 }
 
 #[test]
+fn a_new_file_with_the_number_of_the_deleted_one_is_another_file() {
+    let mut opened = Opened::new("number", MEMORY_CACHE);
+    if std::fs::metadata(&opened.file).unwrap().created().is_err() {
+        return;
+    }
+    for country in 3..9 {
+        std::fs::remove_file(&opened.file).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        std::fs::write(&opened.file, country_file(country, country)).unwrap();
+        opened.look_at_age(2);
+        assert_eq!(opened.country(0), country);
+    }
+}
+
+#[test]
 fn a_file_that_cannot_be_opened_is_tried_once_and_its_successor_is_taken() {
     let mut opened = Opened::new("refused", 0);
     opened.replace(b"no");

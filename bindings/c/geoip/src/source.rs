@@ -12,12 +12,15 @@ use std::os::fd::{FromRawFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::time::SystemTime;
 
 /// What changes when a file is replaced or written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Identity {
     device: u64,
     inode: u64,
+    /// When it was made, where the file system knows: numbers of deleted files are used again.
+    born: Option<SystemTime>,
     pub(crate) modified_seconds: i64,
     modified_nanoseconds: i64,
     pub(crate) size_bytes: u64,
@@ -28,6 +31,7 @@ impl Identity {
         Identity {
             device: metadata.dev(),
             inode: metadata.ino(),
+            born: metadata.created().ok(),
             modified_seconds: metadata.mtime(),
             modified_nanoseconds: metadata.mtime_nsec(),
             size_bytes: metadata.len(),
@@ -41,7 +45,7 @@ impl Identity {
 
     /// Whether both are one file, written in between or not.
     pub(crate) fn is_same_file(&self, other: &Identity) -> bool {
-        (self.device, self.inode) == (other.device, other.inode)
+        (self.device, self.inode, self.born) == (other.device, other.inode, other.born)
     }
 }
 
