@@ -478,3 +478,104 @@ fn members_go_to_one_client_each_while_many_come_and_go() {
     assert_eq!(taken.len(), members);
     assert_eq!(door.client().ask(&["EXISTS", "a", "b"]), ":0\r\n");
 }
+
+#[test]
+fn a_client_whose_end_comes_with_its_wait_takes_no_member_with_it() {
+    let door = Door::in_memory();
+    let mut control = door.client();
+    let mut gone = door.client();
+    let mut both = request(&[b"ZADD", b"z", b"1", b"m"]);
+    both.extend(request(&[b"BZPOPMIN", b"k", b"0"]));
+    gone.send(&both);
+    gone.stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+    assert_eq!(gone.rest(), b":1\r\n", "the earlier reply and the end");
+    wait_for(&mut control, 0);
+    assert_eq!(control.ask(&["ZADD", "k", "1", "a"]), ":1\r\n");
+    assert_eq!(control.ask(&["ZCARD", "k"]), ":1\r\n");
+}
+
+#[test]
+fn a_client_that_was_served_has_not_been_idle() {
+    let door = Door::in_memory();
+    let mut control = door.client();
+    let mut client = door.client();
+    let id = client.ask(&["CLIENT", "ID"])[1..].trim().to_owned();
+    client.send(&request(&[b"BZPOPMIN", b"k", b"0"]));
+    wait_for(&mut control, 1);
+    std::thread::sleep(Duration::from_millis(3100));
+    let served = Instant::now();
+    assert_eq!(control.ask(&["ZADD", "k", "1", "a"]), ":1\r\n");
+    assert_eq!(client.reply().bytes, b"*3\r\n$1\r\nk\r\n$1\r\na\r\n$1\r\n1\r\n");
+    let list = control.ask(&["CLIENT", "LIST", "ID", &id]);
+    let idle = list.split(" idle=").nth(1).and_then(|rest| rest.split(' ').next());
+    let idle: u64 = idle.and_then(|text| text.parse().ok()).expect("a number of seconds");
+    assert!(idle <= served.elapsed().as_secs() + 1, "{list}");
+}
+
+#[test]
+fn who_waits_is_served_before_a_client_that_comes_later() {
+    let door = Door::in_memory();
+    let mut control = door.client();
+    let mut waits = door.client();
+    waits.send(&request(&[b"BZMPOP", b"0", b"1", b"k", b"MIN", b"COUNT", b"5"]));
+    wait_for(&mut control, 1);
+    // Each member that comes is asked for at once by another client.
+    let mut later = door.client();
+    control.send(&request(&[b"ZADD", b"k", b"1", b"a"]));
+    later.send(&request(&[b"BZPOPMIN", b"k", b"0"]));
+    let expected = b"*2\r\n$1\r\nk\r\n*1\r\n*2\r\n$1\r\na\r\n$1\r\n1\r\n";
+    assert_eq!(waits.reply().bytes, expected);
+    assert_eq!(control.reply().bytes, b":1\r\n");
+}
+
+#[test]
+fn a_reply_beyond_the_output_limit_is_not_gathered() {
+    let door = Door::in_memory();
+    let mut control = door.client();
+    let limit = ["CONFIG", "SET", "client-output-buffer-limit", "normal 1000000 0 0"];
+    assert_eq!(control.ask(&limit), "+OK\r\n");
+    assert_eq!(control.ask(&["SET", "text", &"x".repeat(100_000)]), "+OK\r\n");
+    let mut greedy = door.client();
+    let words = std::iter::once(&b"MGET"[..]).chain(std::iter::repeat_n(&b"text"[..], 100_000));
+    greedy.send(&request(&words.collect::<Vec<_>>()));
+    assert_eq!(greedy.rest(), b"", "the connection ends");
+    assert_eq!(control.ask(&["STRLEN", "text"]), ":100000\r\n");
+}
+
+#[test]
+fn a_stored_result_loses_no_member_that_another_client_has_added() {
+    let door = Door::in_memory();
+    let geo = ["GEOADD", "own", "13", "52", "seed"];
+    for (store, add) in [
+        (&["ZUNIONSTORE", "own", "2", "own", "none"][..], &["ZADD", "own", "1"][..]),
+        (&["ZRANGESTORE", "own", "own", "0", "-1"], &["ZADD", "own", "1"]),
+        (
+            &["GEOSEARCHSTORE", "own", "own", "FROMLONLAT", "13", "52", "BYRADIUS", "9", "km"],
+            &["GEOADD", "own", "13", "52"],
+        ),
+        (
+            &["GEORADIUS", "own", "13", "52", "9", "km", "STORE", "own"],
+            &["GEOADD", "own", "13", "52"],
+        ),
+    ] {
+        let mut control = door.client();
+        control.ask(&["DEL", "own"]);
+        control.ask(&geo);
+        std::thread::scope(|scope| {
+            let adds = scope.spawn(|| {
+                let mut client = door.client();
+                for n in 0..500 {
+                    let member = format!("m{n}");
+                    let words: Vec<&str> = add.iter().copied().chain([member.as_str()]).collect();
+                    assert_eq!(client.ask(&words), ":1\r\n");
+                }
+            });
+            let mut client = door.client();
+            while !adds.is_finished() {
+                let stored = client.ask(store);
+                assert!(stored.starts_with(':'), "{stored}");
+            }
+        });
+        assert_eq!(control.ask(&["ZCARD", "own"]), ":501\r\n", "{store:?}");
+    }
+}

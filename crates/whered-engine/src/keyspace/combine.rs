@@ -203,7 +203,7 @@ impl Keyspace {
 
     /// Stores a combination in the place of whatever the destination holds, without an expiry time;
     /// an empty one removes the key. Returns how many members it has, and whether the destination
-    /// has changed. Another write may come between the reading and the storing.
+    /// has changed. No write comes between the reading and the storing.
     ///
     /// # Errors
     /// [`WriteError`] when a source holds something else than a sorted set, or the journal has no
@@ -214,12 +214,15 @@ impl Keyspace {
         destination: &[u8],
         combination: &Combination<'_>,
     ) -> Result<Written<(usize, bool)>, WriteError> {
-        let owned = self.read_sorted_sets(number, &combination.keys, |sources| {
-            MemberList::copy_of(&combination.of(sources))
-        })?;
-        let scores = owned.scores();
-        let written = self.store_scores(number, destination, &scores)?;
-        Ok(Written { value: (scores.len(), written.value), ticket: written.ticket })
+        let written = self.isolated(|| {
+            let owned = self.read_sorted_sets(number, &combination.keys, |sources| {
+                MemberList::copy_of(&combination.of(sources))
+            })?;
+            let scores = owned.scores();
+            let written = self.store_scores(number, destination, &scores)?;
+            Ok::<_, WriteError>((scores.len(), written.value))
+        });
+        Ok(Written { value: written.value?, ticket: written.ticket })
     }
 }
 

@@ -53,9 +53,9 @@ impl LongDouble {
         };
         let marks = if radix == 16 { b"pP" } else { b"eE" };
         let end = body.iter().position(|byte| marks.contains(byte)).unwrap_or(body.len());
-        let exponent: i64 = match body.get(end + 1..) {
-            None => 0,
-            Some(digits) => std::str::from_utf8(digits).ok()?.parse().ok()?,
+        let exponent = match body.get(end + 1..) {
+            None => Some(0),
+            Some(digits) => read_exponent(digits)?,
         };
         let mut parts = body[..end].splitn(2, |byte| *byte == b'.');
         let (whole, fraction) = (parts.next()?, parts.next().unwrap_or_default());
@@ -70,6 +70,7 @@ impl LongDouble {
         if digits.bits() == 0 {
             return Some(LongDouble { negative, ..LongDouble::ZERO });
         }
+        let exponent = exponent?;
         let fraction = fraction.len() as i64;
         let value = if radix == 16 {
             let value = LongDouble::of_decimal(negative, digits, 0);
@@ -312,6 +313,18 @@ impl Natural {
     }
 }
 
+/// An exponent with or without a sign; `Some(None)` is one beyond 64 bits.
+fn read_exponent(text: &[u8]) -> Option<Option<i64>> {
+    let digits = match text {
+        [b'+' | b'-', digits @ ..] => digits,
+        digits => digits,
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(std::str::from_utf8(text).ok()?.parse().ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -395,6 +408,18 @@ mod tests {
                 let again = LongDouble::read(sum.print().as_bytes()).expect("it is a number");
                 assert_eq!(again.print(), sum.print(), "{text} up to {end}");
             }
+        }
+    }
+
+    #[test]
+    fn a_zero_has_any_exponent_and_another_number_one_in_its_range() {
+        for text in
+            ["0e99999999999999999999", "0.0e-99999999999999999999", "0x0p99999999999999999999"]
+        {
+            assert_eq!(LongDouble::read(text.as_bytes()), Some(LongDouble::ZERO), "{text}");
+        }
+        for text in ["1e99999999999999999999", "0e", "0e+", "0e1x", "0e--1"] {
+            assert_eq!(LongDouble::read(text.as_bytes()), None, "{text}");
         }
     }
 

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-use whered_engine::{Keyspace, Ticket, sync};
+use whered_engine::{Keyspace, Ticket, WriteError, sync};
 
 use super::clients::Client;
 use super::commands::effect::Effect;
@@ -221,7 +221,7 @@ impl WaitingClients {
     pub(crate) fn pop_or_wait(
         &self,
         client: &Arc<Client>,
-        keyspace: &Keyspace,
+        (keyspace, watches): (&Keyspace, &Watches),
         (number, keys): (usize, &[&[u8]]),
         request: PopRequest,
         deadline: Option<Instant>,
@@ -229,6 +229,10 @@ impl WaitingClients {
         let mut lines = self.lock();
         // Before the keys are looked at: see the head of this file.
         self.count.fetch_add(1, Ordering::SeqCst);
+        // A member may have come whose writer has not served those who wait for it yet.
+        for key in keys {
+            self.serve_line(&mut lines, (keyspace, watches), &(number, Box::from(*key)));
+        }
         let popped = pop_first(keyspace, number, keys, request);
         if !matches!(popped, Ok(None)) {
             self.count.fetch_sub(1, Ordering::SeqCst);
@@ -293,6 +297,8 @@ impl WaitingClients {
             let request = waiter.request;
             let finish: Finish = match pop_first(keyspace, number, &[key], request) {
                 Ok(None) => return,
+                // Another write has put something else there since it was looked at.
+                Err(failure) if failure == Failure::from(WriteError::WrongKind) => return,
                 Ok(Some(popped)) => {
                     watches.mark(number, key);
                     Box::new(move |reply: &mut Reply| {

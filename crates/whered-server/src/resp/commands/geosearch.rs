@@ -14,7 +14,7 @@ use super::geo_area::{Form, Reader, SearchOptions, Start, StoreMode};
 use super::geo_later::{self, DeferredSearch, StartedSearch};
 use super::{
     Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
-    NameSpec, Outcome, WRONG_KIND, WhenFull,
+    NameSpec, Outcome, WRONG_KIND, WhenFull, isolated,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
@@ -139,6 +139,20 @@ const FORM: Form = Form { start: Start::Options, source: 1, options: 2, storing:
 type ScoredMembers = Vec<(Vec<u8>, f64)>;
 
 fn run(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -> Outcome {
+    let names_a_key =
+        |arg: &[u8]| arg.eq_ignore_ascii_case(b"store") || arg.eq_ignore_ascii_case(b"storedist");
+    let may_store = match form.storing {
+        StoreMode::Never => false,
+        StoreMode::Optional => args.from(form.options).any(names_a_key),
+        StoreMode::Always => true,
+    };
+    if may_store {
+        return isolated(session, reply, |session, reply| search(session, args, reply, form));
+    }
+    search(session, args, reply, form)
+}
+
+fn search(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -> Outcome {
     let engine = session.engine();
     let source = args.at(form.source);
     let (asked, at_once, later) = engine.keyspace().read(session.number, source, |value| {

@@ -43,6 +43,7 @@ mod geosearch;
 mod info;
 mod introspection;
 mod ip;
+mod isolated;
 mod key_spec;
 mod keys;
 mod latency;
@@ -88,6 +89,7 @@ use arguments::{
 };
 use command::{Action, Command, Flag, InTransaction, Members, OPERATOR, Outcome, WhenFull};
 use effect::Effect;
+use isolated::isolated;
 use key_spec::{Access, Channels, KeySpec};
 pub(crate) use look_up::MemberLookups;
 use look_up::read_ordered;

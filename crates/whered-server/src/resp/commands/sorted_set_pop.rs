@@ -184,7 +184,13 @@ fn pop_or_wait(
     let shared = Arc::clone(&session.shared);
     let keyspace = shared.engine.keyspace();
     let number = session.number;
-    let outcome = match waiting::pop_first(keyspace, number, keys, request)? {
+    // Nobody overtakes those who wait.
+    let is_first = session.in_exec || shared.waiting.is_empty();
+    let popped = match is_first {
+        true => waiting::pop_first(keyspace, number, keys, request)?,
+        false => None,
+    };
+    let outcome = match popped {
         Some(popped) => PopOutcome::Members(popped),
         // Nobody else's write can come within a transaction.
         None if session.in_exec => {
@@ -193,8 +199,8 @@ fn pop_or_wait(
         }
         None => {
             let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-            let keys = (number, keys);
-            shared.waiting.pop_or_wait(&session.client, keyspace, keys, request, deadline)?
+            let (keys, own) = ((number, keys), (keyspace, &shared.watches));
+            shared.waiting.pop_or_wait(&session.client, own, keys, request, deadline)?
         }
     };
     match outcome {

@@ -17,7 +17,7 @@ use whered_engine::Ordered;
 use super::sorted_set::SORTED_SET;
 use super::{
     Access, Action, Command, Effect, Failure, Flag, KeySpec, Outcome, SYNTAX_ERROR, WhenFull,
-    integer, number, read_ordered,
+    integer, isolated, number, read_ordered,
 };
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
@@ -298,6 +298,10 @@ fn range(session: &mut Session, args: Args<'_>, reply: &mut Reply, form: Form) -
 }
 
 fn store(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    isolated(session, reply, |session, reply| store_range(session, args, reply))
+}
+
+fn store_range(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let form = Form { key: 2, stores: true, ..FORM };
     let options = read_options(args, form)?;
     let limits = read_limits(args, form, &options)?;

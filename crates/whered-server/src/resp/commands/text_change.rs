@@ -1,7 +1,7 @@
 //! Strings beyond `SET` and `GET`: several at once, counters, and changes of a part.
 //!
 //! The order of the checks is that of Redis 7.0.15. A changed string is written to the journal as a
-//! whole, so that `APPEND` and `SETRANGE` cost as much as the string is long.
+//! whole, so that `APPEND` costs as much as the string is long.
 
 use whered_engine::{AddCondition, SetText, TextChange, TextExpiry, TextForm};
 
@@ -339,13 +339,21 @@ fn get_and_expire(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> O
 
 fn get_many(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let keys: Vec<&[u8]> = args.from(1).collect();
+    let (from, limit) = (reply.out.len(), session.output_limit().hard());
     reply.array(keys.len());
-    session.engine().keyspace().read_all(session.number, &keys, |values| {
+    let is_whole = session.engine().keyspace().read_all(session.number, &keys, |values| {
         for value in values {
+            if reply.out.len() - from > limit {
+                reply.out.truncate(from);
+                return false;
+            }
             session.count_lookup(value.is_some());
             write_old(value.and_then(|value| value.text()), reply);
         }
+        true
     });
+    // As in `EXEC`: a reply beyond the limit would only take memory.
+    session.overflowed |= !is_whole;
     Ok(Effect::Unchanged)
 }
 

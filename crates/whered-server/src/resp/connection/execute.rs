@@ -14,6 +14,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use whered_engine::Durability;
 
@@ -122,6 +123,9 @@ impl Connection {
         }
         drop(passage);
         self.finish_command(from, mode);
+        // It has not been idle: it has waited for this reply.
+        self.active = Instant::now();
+        self.session.client.note(self.session.command, self.active);
         true
     }
 

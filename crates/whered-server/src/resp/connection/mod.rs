@@ -197,9 +197,7 @@ impl Connection {
     /// # Errors
     /// The connection is over.
     pub(crate) fn work(&mut self) -> Result<bool, ConnectionClosed> {
-        // A client that waits is not read from: its end is seen by this alone.
-        let is_gone = self.hung_up && self.session.is_waiting();
-        if self.session.client.is_killed() || is_gone {
+        if self.session.client.is_killed() {
             return Err(ConnectionClosed);
         }
         self.release();
@@ -207,6 +205,10 @@ impl Connection {
         self.take_messages();
         let before = self.active;
         self.progress = self.execute();
+        // A server that stops lets nobody begin to wait.
+        if self.draining && self.session.forget_wait() {
+            self.session.closing = true;
+        }
         self.behind = self.progress != Progress::Starved;
         self.take_messages();
         let is_brief = self.reply.rest.is_none() && self.unsent() <= BRIEF_BYTES;
@@ -252,6 +254,10 @@ impl Connection {
         let is_last = self.session.closing || (!self.may_read() && progress == Progress::Starved);
         if is_last && self.unsent() == 0 && self.reply.rest.is_none() && !self.stream.has_unsent() {
             self.stream.say_goodbye();
+            return NextStep::Close;
+        }
+        // A client that waits is not read from: its end is seen by this alone.
+        if self.hung_up && self.session.is_waiting() && self.unsent() == 0 {
             return NextStep::Close;
         }
         let can_read = self.readable && self.may_read();
