@@ -53,6 +53,9 @@ is_there() {
     sqlite-headers) echo '#include <sqlite3.h>' | cc -E - > /dev/null 2>&1 ;;
     chromium) is_there chromium-browser || is_there google-chrome || command -v chromium > /dev/null ;;
     python-maxminddb) /usr/bin/python3 -c 'from maxminddb import extension' > /dev/null 2>&1 ;;
+    knot-geoip) ls /usr/lib/*/knot/modules-*/geoip.so > /dev/null 2>&1 ;;
+    pdns-bind) ls /usr/lib/*/pdns/libbindbackend.so > /dev/null 2>&1 ;;
+    pdns-geoip) ls /usr/lib/*/pdns/libgeoipbackend.so > /dev/null 2>&1 ;;
     nginx-geoip2) [ -f /usr/lib/nginx/modules/ngx_http_geoip2_module.so ] ;;
     nginx-geoip) [ -f /usr/lib/nginx/modules/ngx_http_geoip_module.so ] && [ -f /usr/lib/nginx/modules/ngx_stream_geoip_module.so ] ;;
     nginx-modsecurity) [ -f /usr/lib/nginx/modules/ngx_http_modsecurity_module.so ] ;;
@@ -135,8 +138,12 @@ package_of() {
     *:knotd) echo knot ;;
     *:rbldnsd) echo rbldnsd ;;
     *:gdnsd) echo gdnsd ;;
-    apt-get:pdns_server) echo 'pdns-server pdns-backend-bind' ;;
+    apt-get:pdns_server) echo pdns-server ;;
     *:pdns_server) echo pdns ;;
+    apt-get:pdns-bind) echo pdns-backend-bind ;;
+    apt-get:pdns-geoip) echo pdns-backend-geoip ;;
+    apt-get:knot-geoip) echo knot-module-geoip ;;
+    apt-get:dnssec-signzone) echo bind9-utils ;;
     *:unshare) echo util-linux ;;
     *:iptables) echo iptables ;;
     *:nft) echo nftables ;;
@@ -319,7 +326,8 @@ test)
 bench)
     need_cargo
     provide cc pkg-config maxminddb.h legacy-headers dpdk-headers legacy-database redis-server \
-        nsd knotd gdnsd named pdns_server mariadbd postgres sqlite-headers
+        nsd knotd knot-geoip gdnsd named dnssec-signzone pdns_server pdns-bind pdns-geoip \
+        mariadbd postgres sqlite-headers
     ;;
 venv)
     make_venv

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 use whered_bench::dns::rounds::Figures;
-use whered_bench::dns::{Mix, Shape};
+use whered_bench::dns::{Mix, Shape, UNSIGNED};
 use whered_bench::measure::RecordKind;
 
 /// The record of DNS beside rivals.
@@ -54,6 +54,8 @@ fn to_markdown(sections: &[&Value]) -> String {
     let of = |shape: Shape| move |one: &Compared| one.zone == shape.name();
     let (lists, compared): (Vec<_>, Vec<_>) = compared.into_iter().partition(of(Shape::Blocklist));
     let (places, compared): (Vec<_>, Vec<_>) = compared.into_iter().partition(of(Shape::Geo));
+    let is_signed = |one: &Compared| one.of(UNSIGNED).is_some();
+    let (signed, compared): (Vec<_>, Vec<_>) = compared.into_iter().partition(is_signed);
     let mut text =
         String::from("| bar | at least | reach for | measured |\n| --- | --- | --- | --- |\n");
     let mut line = |bar: &str, owed: &str, reach: &str, found: Option<String>| {
@@ -111,6 +113,29 @@ fn to_markdown(sections: &[&Value]) -> String {
             owed,
             reach,
             worst(&compared, Some(shape), |own, one| own.cpu_ratio(one), rival, "x", true),
+        );
+    }
+    for (shape, owed, reach) in
+        [(Shape::SignedSmall, "1.15", "1.05"), (Shape::SignedGeo, "1.15", "1.05")]
+    {
+        line(
+            &format!("signed against unsigned, CPU, {}", shape.name()),
+            owed,
+            reach,
+            worst(&signed, Some(shape), |own, one| one.cpu_ratio(own), UNSIGNED, "x", false),
+        );
+    }
+    for (rival, shape, owed, reach) in [
+        ("knot", Shape::SignedLarge, "1.2", "1.5"),
+        ("nsd", Shape::SignedLarge, "1.2", "1.5"),
+        ("knot", Shape::SignedGeo, "1", "1.5"),
+        ("pdns", Shape::SignedGeo, "1", "4"),
+    ] {
+        line(
+            &format!("CPU per query against {rival}, {}", shape.name()),
+            owed,
+            reach,
+            worst(&signed, Some(shape), |own, one| own.cpu_ratio(one), rival, "x", true),
         );
     }
     line("batched receiving against one per event", "15 % less CPU", "20 %", batched(sections));

@@ -133,7 +133,10 @@ fn measure(options: &Options) -> Result<DayRecord, String> {
     if own.parts.contains(&Part::Geo) {
         beside.extend(compare_places(options)?);
     }
-    let with_rivals = [Part::Answers, Part::Geo];
+    if own.parts.contains(&Part::Signed) {
+        beside.extend(compare_signed(options)?);
+    }
+    let with_rivals = [Part::Answers, Part::Geo, Part::Signed];
     let parts = own.parts.iter().copied().filter(|part| !with_rivals.contains(part)).collect();
     let report = dns::run(&OwnOptions { parts, ..own.clone() }, &|line| eprintln!("{line}"))?;
     for section in beside.into_iter().chain(report.sections) {
@@ -184,7 +187,7 @@ fn compare_places(options: &Options) -> Result<Vec<Section>, String> {
     let mut targets = vec![ours(own).start(Shape::Geo)?];
     for name in options.rivals.iter().filter(|name| places::NAMES.contains(&name.as_str())) {
         eprintln!("starting {name}, {}", Shape::Geo.name());
-        targets.push(places::start(name, &own.scratch, own.server_core)?);
+        targets.push(places::start(name, &own.scratch, Shape::Geo, own.server_core)?);
     }
     for mix in Mix::GEO {
         let queries = Queries::new(Shape::Geo, mix, own.queries, own.seed);
@@ -196,6 +199,64 @@ fn compare_places(options: &Options) -> Result<Vec<Section>, String> {
         sections.push(in_turn(own, Shape::Geo, mix, &able, &queries)?);
     }
     Ok(sections)
+}
+
+/// Signed zones beside NSD and Knot, and signed answers by place beside Knot and PowerDNS; in both,
+/// beside our own answers without signatures. All are asked with DO.
+fn compare_signed(options: &Options) -> Result<Vec<Section>, String> {
+    let own = &options.own;
+    let mut sections = Vec::new();
+    let with = |names: &'static [&str]| {
+        options.rivals.iter().filter(|name| names.contains(&name.as_str()))
+    };
+    for shape in own.shapes.iter().map(|shape| shape.signed()) {
+        let mut targets = vec![ours(own).start(shape)?, unsigned(own, shape)?];
+        for name in with(&["nsd", "knot"]) {
+            eprintln!("starting {name}, {}", shape.name());
+            targets.push(servers::start(name, &own.scratch, shape, own.server_core)?);
+        }
+        for &mix in &own.mixes {
+            let queries = Queries::new(shape, mix, own.queries, own.seed);
+            sections.push(signed_section(own, shape, mix, &targets, &queries)?);
+        }
+    }
+    let shape = Shape::SignedGeo;
+    geo::database_file(&own.scratch, own.city.as_deref())?;
+    let mut targets = vec![ours(own).start(shape)?, unsigned(own, shape)?];
+    for name in with(&places::WITH_KEYS) {
+        eprintln!("starting {name}, {}", shape.name());
+        targets.push(places::start(name, &own.scratch, shape, own.server_core)?);
+    }
+    for mix in [Mix::Hit, Mix::Area] {
+        let queries = Queries::new(shape, mix, own.queries, own.seed);
+        if mix != Mix::Hit {
+            let all: Vec<&Target> = targets.iter().collect();
+            sections.push(geo::compare(&all, &queries, mix, ASKED_ALIKE)?);
+        }
+        sections.push(signed_section(own, shape, mix, &targets, &queries)?);
+    }
+    Ok(sections)
+}
+
+/// One mix, after a look whether all but the unsigned server sign their answers.
+fn signed_section(
+    own: &OwnOptions,
+    shape: Shape,
+    mix: Mix,
+    targets: &[Target],
+    queries: &Queries,
+) -> Result<Section, String> {
+    for target in targets.iter().filter(|target| target.name != dns::UNSIGNED) {
+        dns::check_signed(target, queries)?;
+    }
+    in_turn(own, shape, mix, &targets.iter().collect::<Vec<_>>(), queries)
+}
+
+/// Our server with the zone that has no signatures.
+fn unsigned(own: &OwnOptions, shape: Shape) -> Result<Target, String> {
+    let mut target = ours(own).start(shape.unsigned())?;
+    target.name = dns::UNSIGNED.to_owned();
+    Ok(target)
 }
 
 fn ours(own: &OwnOptions) -> Ours<'_> {

@@ -11,8 +11,9 @@
 //!                   [--city FILE] [--record DIR --date YYYY-MM-DD]
 //! ```
 //!
-//! `--parts answers` is the comparison with rivals, and `--parts geo` that of answers by place; the
-//! other parts are those of `whered-bench dns`. Runs of one date and machine add up to one record.
+//! `--parts answers` is the comparison with rivals, `--parts geo` that of answers by place, and
+//! `--parts signed` both with signatures, beside NSD, Knot and PowerDNS; the other parts are those
+//! of `whered-bench dns`. Runs of one date and machine add up to one record.
 
 mod bars;
 mod compare;

@@ -3,7 +3,8 @@
 //! Not for measuring. gdnsd reads the database into a tree of its own and knows both ways; of each
 //! client it keeps the first site alone, as we answer one (`auto_dc_limit => 1`), which makes its
 //! tree as small as it can be. PowerDNS looks names up that are made from the client's country and
-//! continent; it knows no nearest site (its Lua records look for the nearest *address*).
+//! continent; it knows no nearest site (its Lua records look for the nearest *address*). Neither
+//! does Knot's module geoip, which takes part where answers are signed.
 
 use std::fmt::Write;
 use std::fs;
@@ -17,15 +18,22 @@ use whered_bench::dns::{Mix, Shape, Target, free_address, zone_file};
 /// The rivals by name.
 pub(crate) const NAMES: [&str; 2] = ["gdnsd", "pdns"];
 
+/// Those that sign answers by place.
+pub(crate) const WITH_KEYS: [&str; 2] = ["knot", "pdns"];
+
 /// Whether a server can answer such questions.
 pub(crate) fn is_able(name: &str, mix: Mix) -> bool {
-    name != "pdns" || mix != Mix::Nearest
+    name == "gdnsd" || mix != Mix::Nearest
 }
 
 /// Starts a rival on a core.
-pub(crate) fn start(name: &str, folder: &Path, core: usize) -> Result<Target, String> {
-    let shape = Shape::Geo;
-    let own = folder.join(format!("{name}-{}", shape.origin()));
+pub(crate) fn start(
+    name: &str,
+    folder: &Path,
+    shape: Shape,
+    core: usize,
+) -> Result<Target, String> {
+    let own = folder.join(format!("{name}-{}", shape.name().replace([' ', ','], "-")));
     let fault = |error: std::io::Error| format!("{}: {error}", own.display());
     fs::create_dir_all(&own).map_err(fault)?;
     let database = geo::database_file(folder, None)?;
@@ -33,7 +41,8 @@ pub(crate) fn start(name: &str, folder: &Path, core: usize) -> Result<Target, St
     let address = free_address()?;
     let mut command = match name {
         "gdnsd" => gdnsd(&own, &zone_file(folder, shape)?, &database, address),
-        "pdns" => pdns(&own, &database, address),
+        "knot" => knot(&own, &zone_file(folder, shape)?, &database, address),
+        "pdns" => pdns(&own, &database, address, shape.is_signed()),
         other => return Err(format!("{other} gives no answers by place")),
     }
     .map_err(fault)?;
@@ -102,7 +111,52 @@ fn gdnsd(
     Ok(command)
 }
 
-fn pdns(own: &Path, database: &Path, address: SocketAddr) -> std::io::Result<Command> {
+/// Knot's module geoip, which signs the records of all places when it is loaded.
+fn knot(own: &Path, zone: &Path, database: &Path, address: SocketAddr) -> std::io::Result<Command> {
+    let origin = Shape::Geo.origin();
+    // What no area names gets the first site, as with the other servers.
+    let text = fs::read_to_string(zone)? + "area 60 A 192.0.2.0\n";
+    fs::write(own.join("zone"), text)?;
+    let sites = geo::sites();
+    let countries = COUNTRIES.iter().map(|(country, continent)| format!("{continent};{country}"));
+    let continents = CONTINENTS.iter().map(|continent| format!("{continent};*"));
+    let mut areas = format!("area.{origin}:\n");
+    for (area, site) in countries.chain(continents).zip(&sites) {
+        // Writing to a string cannot fail.
+        let _ = write!(areas, "  - geo: \"{area}\"\n    A: {}\n", site.address);
+    }
+    fs::write(own.join("areas"), areas)?;
+    let text = format!(
+        "server:\n    rundir: \"{own}\"\n    listen: {ip}@{port}\n    udp-workers: 1\n\
+         \x20   tcp-workers: 1\n    background-workers: 1\n    edns-client-subnet: on\n\
+         database:\n    storage: \"{own}\"\n\
+         log:\n  - target: stderr\n    any: warning\n\
+         policy:\n  - id: one\n    algorithm: ecdsap256sha256\n    single-type-signing: on\n\
+         mod-geoip:\n  - id: area\n    config-file: \"{own}/areas\"\n    ttl: 60\n\
+         \x20   mode: geodb\n    geodb-file: \"{database}\"\n\
+         \x20   geodb-key: [continent/code, country/iso_code]\n\
+         template:\n  - id: default\n    journal-content: none\n    zonefile-sync: -1\n\
+         \x20   zonefile-load: whole\n    semantic-checks: off\n\
+         zone:\n  - domain: {origin}\n    file: \"{own}/zone\"\n    dnssec-signing: on\n\
+         \x20   dnssec-policy: one\n    module: mod-geoip/area\n",
+        ip = address.ip(),
+        port = address.port(),
+        own = own.display(),
+        database = database.display(),
+    );
+    let config = own.join("knot.conf");
+    fs::write(&config, text)?;
+    let mut command = Command::new("knotd");
+    command.arg("-c").arg(config);
+    Ok(command)
+}
+
+fn pdns(
+    own: &Path,
+    database: &Path,
+    address: SocketAddr,
+    is_signed: bool,
+) -> std::io::Result<Command> {
     let origin = Shape::Geo.origin();
     let mut records = format!(
         "    {origin}:\n      - soa: ns1.{origin} hostmaster.{origin} 1 7200 900 1209600 900\n\
@@ -136,7 +190,21 @@ fn pdns(own: &Path, database: &Path, address: SocketAddr) -> std::io::Result<Com
         address.port(),
         own.display(),
     );
+    let keys = own.join("keys");
+    let text = match is_signed {
+        true => format!("{text}geoip-dnssec-keydir={}\n", keys.display()),
+        false => text,
+    };
     fs::write(own.join("pdns.conf"), text)?;
+    if is_signed {
+        fs::create_dir_all(&keys)?;
+        let mut command = Command::new("pdnsutil");
+        command.arg(format!("--config-dir={}", own.display())).args(["secure-zone", origin]);
+        let output = command.output()?;
+        if !output.status.success() {
+            return Err(std::io::Error::other(String::from_utf8_lossy(&output.stderr)));
+        }
+    }
     let mut command = Command::new("pdns_server");
     command.arg(format!("--config-dir={}", own.display()));
     command.args(["--daemon=no", "--guardian=no"]);

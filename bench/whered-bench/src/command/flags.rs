@@ -230,8 +230,8 @@ pub(crate) struct BenchGeoArguments {
 
 #[derive(Args)]
 pub(crate) struct BenchDnsArguments {
-    /// Only these, separated by commas: no-net, answers, blocklist, geo, loops, turns, threads,
-    /// reloads
+    /// Only these, separated by commas: no-net, answers, blocklist, geo, signed, loops, turns,
+    /// threads, reloads
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) parts: Vec<String>,
     /// Only question bytes to answer bytes, without sockets; the same as --parts no-net

@@ -19,6 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
+use whered_dns::RecordType;
 use whered_dns::message::Message;
 
 use super::target::Target;
@@ -181,13 +182,13 @@ pub fn compare(
 }
 
 /// One socket to one server.
-struct Asker<'t> {
+pub(super) struct Asker<'t> {
     target: &'t Target,
     socket: UdpSocket,
 }
 
 impl Asker<'_> {
-    fn new(target: &Target) -> Result<Asker<'_>, String> {
+    pub(super) fn new(target: &Target) -> Result<Asker<'_>, String> {
         let open = || {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
             socket.set_read_timeout(Some(PATIENCE))?;
@@ -198,14 +199,21 @@ impl Asker<'_> {
         Ok(Asker { target, socket })
     }
 
-    /// The address and the scope; an answer without the option is good for nobody else.
-    fn ask(&self, query: &[u8]) -> Result<(Vec<u8>, u8), String> {
+    /// The whole answer.
+    pub(super) fn message(&self, query: &[u8]) -> Result<Message, String> {
         let fault = |what: String| format!("{}: {what}", self.target.name);
         let mut reply = [0; 1500];
         self.socket.send(query).map_err(|error| fault(error.to_string()))?;
         let size = self.socket.recv(&mut reply).map_err(|error| fault(error.to_string()))?;
-        let message = Message::read(&reply[..size]).map_err(|error| fault(error.to_string()))?;
-        let Some(record) = message.answers.last() else {
+        Message::read(&reply[..size]).map_err(|error| fault(error.to_string()))
+    }
+
+    /// The address and the scope; an answer without the option is good for nobody else.
+    fn ask(&self, query: &[u8]) -> Result<(Vec<u8>, u8), String> {
+        let fault = |what: String| format!("{}: {what}", self.target.name);
+        let message = self.message(query)?;
+        let mut records = message.answers.iter();
+        let Some(record) = records.rfind(|record| record.record_type == RecordType::A) else {
             return Err(fault(format!("no address in {message:?}")));
         };
         let subnet = message.client_subnet();

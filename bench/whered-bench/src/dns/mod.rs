@@ -17,12 +17,14 @@ mod parts;
 mod probe;
 mod report;
 pub mod rounds;
+mod signed;
 mod target;
 mod world;
 
 pub use driver::{BURST, Driver, Tally};
-pub use parts::section_of_mix;
+pub use parts::{UNSIGNED, section_of_mix};
 pub use report::Report;
+pub use signed::check_signed;
 pub use target::{Ours, Target, calls_name, free_address, zone_file};
 pub use world::{Expected, Mix, Queries, Shape, zone_text};
 
@@ -42,6 +44,8 @@ pub enum Part {
     Blocklist,
     /// Pools over a city database, asked with a million client networks, beside the echo.
     Geo,
+    /// Signed zones with DO, beside the echo and the zones without signatures.
+    Signed,
     /// One receive an event, several, and many with one call.
     Loops,
     /// The delay on a second socket.
@@ -54,11 +58,12 @@ pub enum Part {
 
 impl Part {
     /// All, in their order.
-    pub const ALL: [Part; 8] = [
+    pub const ALL: [Part; 9] = [
         Part::NoNet,
         Part::Answers,
         Part::Blocklist,
         Part::Geo,
+        Part::Signed,
         Part::Loops,
         Part::Turns,
         Part::Threads,
@@ -73,6 +78,7 @@ impl Part {
             Part::Answers => "answers",
             Part::Blocklist => "blocklist",
             Part::Geo => "geo",
+            Part::Signed => "signed",
             Part::Loops => "loops",
             Part::Turns => "turns",
             Part::Threads => "threads",
@@ -134,6 +140,7 @@ pub fn run(options: &Options, progress: &dyn Fn(&str)) -> Result<Report, String>
             Part::Answers => parts::answers(options),
             Part::Blocklist => parts::blocklist(options),
             Part::Geo => parts::geo(options),
+            Part::Signed => parts::signed(options),
             Part::Loops => parts::loops(options),
             Part::Turns => parts::turns(options),
             Part::Threads => parts::threads(options),

@@ -18,9 +18,13 @@ use super::driver::{Driver, Tally};
 use super::geo;
 use super::probe::Probe;
 use super::rounds::{self, Figures};
+use super::signed::{self, check_signed};
 use super::target::{Ours, Target, calls_name, free_address};
 use super::world::{Mix, Queries, Shape, zone_text};
 use crate::measure::{Section, median, quantile, thread_cpu_nanoseconds};
+
+/// What a server of the zone without signatures is called.
+pub const UNSIGNED: &str = "whered, unsigned";
 
 /// A table of servers over one mix; the first is the floor, with answers of that mean size.
 #[must_use]
@@ -50,6 +54,29 @@ pub(super) fn blocklist(options: &Options) -> Result<Vec<Section>, String> {
 pub(super) fn geo(options: &Options) -> Result<Vec<Section>, String> {
     geo::database_file(&options.scratch, options.city.as_deref())?;
     beside_echo(options, Shape::Geo, &Mix::GEO)
+}
+
+/// Signed answers beside the echo and unsigned ones: zones and pools.
+pub(super) fn signed(options: &Options) -> Result<Vec<Section>, String> {
+    geo::database_file(&options.scratch, options.city.as_deref())?;
+    let zones = options.shapes.iter().map(|shape| (*shape, &options.mixes[..]));
+    let mut sections = Vec::new();
+    for (shape, mixes) in zones.chain([(Shape::Geo, &Mix::GEO[..])]) {
+        let [plain, signed] = signed::both(shape);
+        let mut unsigned = ours(options, Receiving::default(), 1).start(plain)?;
+        unsigned.name = UNSIGNED.to_owned();
+        let ours = ours(options, Receiving::default(), 1).start(signed)?;
+        for &mix in mixes {
+            let queries = Queries::new(signed, mix, options.queries, options.seed);
+            check_signed(&ours, &queries)?;
+            let size = rounds::reply_size(&ours, &queries)?;
+            let echo = ours_echo(options, Receiving::default(), signed, size)?;
+            let targets = [&echo, &unsigned, &ours];
+            let figures = rounds::run(&targets, &queries, options.rounds, options.time)?;
+            sections.push(section_of_mix(signed, mix, size, &figures));
+        }
+    }
+    Ok(sections)
 }
 
 fn beside_echo(options: &Options, shape: Shape, mixes: &[Mix]) -> Result<Vec<Section>, String> {
@@ -235,7 +262,7 @@ pub(super) fn reloads(options: &Options) -> Result<Vec<Section>, String> {
     for &shape in &options.shapes {
         let (count, pause) = match shape {
             Shape::Small => (100, Duration::from_millis(50)),
-            Shape::Large | Shape::Blocklist | Shape::Geo => (5, Duration::from_secs(8)),
+            _ => (5, Duration::from_secs(8)),
         };
         let queries = Queries::new(shape, Mix::Mixed, options.queries, options.seed);
         let target = ours(options, Receiving::default(), 1).start(shape)?;

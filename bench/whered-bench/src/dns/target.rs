@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use whered_server::dns::udp::{Calls, Receiving};
 
 use super::geo;
+use super::signed;
 use super::world::{Shape, list_text};
 use crate::geo::push_command;
 use crate::measure::{cores, pin_to_cores, process_cpu_nanoseconds};
@@ -200,7 +201,8 @@ pub fn free_address() -> Result<SocketAddr, String> {
     }
 }
 
-/// Where the zone of that shape lies below a folder; written when it is not there.
+/// Where the zone of that shape lies below a folder; written, and signed, when it is not there. A
+/// zone by place has no signed file: each server signs what it chooses.
 ///
 /// # Errors
 ///
@@ -212,7 +214,10 @@ pub fn zone_file(folder: &Path, shape: Shape) -> Result<PathBuf, String> {
         fs::create_dir_all(folder).map_err(fault)?;
         fs::write(&path, super::world::zone_text(shape)).map_err(fault)?;
     }
-    Ok(path)
+    match shape {
+        Shape::SignedSmall | Shape::SignedLarge => signed::sign(&path, shape.origin()),
+        _ => Ok(path),
+    }
 }
 
 /// How one of our own servers is started.
@@ -248,7 +253,7 @@ impl Ours<'_> {
         let listen: Vec<_> = listen.iter().map(|address| format!("\"{address}\"")).collect();
         let resp = match shape {
             Shape::Blocklist => Some(free_address()?),
-            Shape::Small | Shape::Large | Shape::Geo => None,
+            _ => None,
         };
         let mut text = format!(
             "[resp]\nlisten = [{}]\n[http]\nlisten = []\n[sets]\ndirectory = {:?}\n\
@@ -265,7 +270,11 @@ impl Ours<'_> {
         if resp.is_some() {
             text.push_str("blocklist = { set = \"listed\" }\n");
         }
-        if shape == Shape::Geo {
+        if shape == Shape::SignedGeo {
+            let keys = signed::make_key(self.binary, self.folder, shape.origin())?;
+            text.push_str(&format!("sign = true\nkeys = {keys:?}\n"));
+        }
+        if shape.unsigned() == Shape::Geo {
             text.push_str(&geo::configuration(&geo::database_file(self.folder, None)?));
         }
         fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;

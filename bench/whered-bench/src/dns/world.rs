@@ -33,6 +33,12 @@ pub enum Shape {
     Blocklist,
     /// Pools over a city database (`geo.rs`).
     Geo,
+    /// [`Shape::Small`], signed with ECDSA P-256, asked with DO.
+    SignedSmall,
+    /// [`Shape::Large`], signed likewise.
+    SignedLarge,
+    /// [`Shape::Geo`], signed likewise, each server with a key of its own.
+    SignedGeo,
 }
 
 impl Shape {
@@ -44,33 +50,64 @@ impl Shape {
             Shape::Large => "1 M names",
             Shape::Blocklist => "500 k listed",
             Shape::Geo => "by place",
+            Shape::SignedSmall => "1,000 names, signed",
+            Shape::SignedLarge => "1 M names, signed",
+            Shape::SignedGeo => "by place, signed",
         }
+    }
+
+    /// The zone without signatures.
+    #[must_use]
+    pub fn unsigned(self) -> Shape {
+        match self {
+            Shape::SignedSmall => Shape::Small,
+            Shape::SignedLarge => Shape::Large,
+            Shape::SignedGeo => Shape::Geo,
+            other => other,
+        }
+    }
+
+    /// The zone with signatures; only those of [`Shape::is_signed`] have any.
+    #[must_use]
+    pub fn signed(self) -> Shape {
+        match self {
+            Shape::Small => Shape::SignedSmall,
+            Shape::Large => Shape::SignedLarge,
+            Shape::Geo => Shape::SignedGeo,
+            other => other,
+        }
+    }
+
+    /// Whether it has signatures, and is asked with DO.
+    #[must_use]
+    pub fn is_signed(self) -> bool {
+        self != self.unsigned()
     }
 
     /// The zone's name.
     #[must_use]
     pub fn origin(self) -> &'static str {
-        match self {
+        match self.unsigned() {
             Shape::Small => "small.test",
             Shape::Large => "large.test",
             Shape::Blocklist => "list.test",
-            Shape::Geo => "geo.test",
+            _ => "geo.test",
         }
     }
 
     fn hosts(self) -> u64 {
-        match self {
+        match self.unsigned() {
             Shape::Small => 900,
             Shape::Large | Shape::Blocklist => 500_000,
-            Shape::Geo => 0,
+            _ => 0,
         }
     }
 
     fn delegations(self) -> u64 {
-        match self {
+        match self.unsigned() {
             Shape::Small => 100,
             Shape::Large => 500_000,
-            Shape::Blocklist | Shape::Geo => 0,
+            _ => 0,
         }
     }
 }
@@ -135,10 +172,10 @@ pub fn zone_text(shape: Shape) -> String {
     let _ = writeln!(text, "$ORIGIN {origin}.");
     text.push_str("@ SOA ns1 hostmaster 1 7200 900 1209600 900\n@ NS ns1\n@ NS ns2\n");
     text.push_str("ns1 A 192.0.2.1\nns2 A 192.0.2.2\n");
-    if shape == Shape::Geo {
+    if shape.unsigned() == Shape::Geo {
         text.push_str("host A 192.0.2.3\n");
     }
-    if matches!(shape, Shape::Blocklist | Shape::Geo) {
+    if matches!(shape.unsigned(), Shape::Blocklist | Shape::Geo) {
         return text;
     }
     for number in 0..shape.hosts() {
@@ -201,6 +238,9 @@ fn label(kind: char, length: usize, number: u64) -> String {
 /// Of OPT without options.
 const OPT_SIZE: usize = 11;
 
+/// The flag DO (RFC 3225) in the first byte of EDNS's flags.
+const DNSSEC_OK: u8 = 0x80;
+
 /// Prepared questions.
 #[derive(Debug, Clone)]
 pub struct Queries {
@@ -208,6 +248,8 @@ pub struct Queries {
     size_bytes: usize,
     /// Of OPT at the end of each.
     opt_size: usize,
+    /// The first byte of EDNS's flags.
+    flags: u8,
     expected: Vec<Expected>,
 }
 
@@ -215,11 +257,11 @@ impl Queries {
     /// Makes distinct questions of a mix.
     #[must_use]
     pub fn new(shape: Shape, mix: Mix, count: usize, seed: u64) -> Queries {
-        if shape == Shape::Geo {
-            return Queries::with_subnets(mix, count, seed);
+        if shape.unsigned() == Shape::Geo {
+            return Queries::with_subnets(shape, mix, count, seed);
         }
         let mut random = Random::new(seed);
-        let mut queries = Queries::none();
+        let mut queries = Queries::none(shape);
         let mut seen = HashSet::with_capacity(count);
         while queries.len() < count {
             let expected = match (mix, random.below(4)) {
@@ -260,9 +302,9 @@ impl Queries {
     }
 
     /// One name, each time with another client's network.
-    fn with_subnets(mix: Mix, count: usize, seed: u64) -> Queries {
+    fn with_subnets(shape: Shape, mix: Mix, count: usize, seed: u64) -> Queries {
         let mut random = Random::new(seed);
-        let mut queries = Queries::none();
+        let mut queries = Queries::none(shape);
         let mut seen = HashSet::with_capacity(count);
         let label = match mix {
             Mix::Nearest => "near",
@@ -281,8 +323,9 @@ impl Queries {
         queries
     }
 
-    fn none() -> Queries {
-        Queries { bytes: Vec::new(), size_bytes: 0, opt_size: 0, expected: Vec::new() }
+    fn none(shape: Shape) -> Queries {
+        let flags = if shape.is_signed() { DNSSEC_OK } else { 0 };
+        Queries { bytes: Vec::new(), size_bytes: 0, opt_size: 0, flags, expected: Vec::new() }
     }
 
     fn push(&mut self, name: &[u8], expected: Expected, options: &[u8]) {
@@ -295,8 +338,8 @@ impl Queries {
             self.bytes.extend(label);
         }
         self.bytes.extend([0, 0, 1, 0, 1]);
-        // OPT: root, type 41, 1232 bytes, no flags.
-        self.bytes.extend([0, 0, 41, 4, 208, 0, 0, 0, 0, 0, options.len() as u8]);
+        // OPT: root, type 41, 1232 bytes, flags.
+        self.bytes.extend([0, 0, 41, 4, 208, 0, 0, self.flags, 0, 0, options.len() as u8]);
         self.bytes.extend(options);
         self.opt_size = OPT_SIZE + options.len();
         self.size_bytes = self.bytes.len() - start;
