@@ -376,7 +376,7 @@ fn several_keys_are_read_as_they_are_at_one_moment() {
                 }
             })
         });
-        while !writers.iter().all(|writer| writer.is_finished()) {
+        while !writers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
             let texts = keyspace.read_all(0, &[b"b", b"a", b"b", b"none"], |values| {
                 values.iter().map(|it| it.and_then(Value::text).map(<[u8]>::to_vec)).collect()
             });

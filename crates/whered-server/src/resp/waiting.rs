@@ -134,6 +134,9 @@ impl Waiter {
     }
 }
 
+/// Those who wait for one key, by their order.
+type Line = BTreeMap<u64, Arc<Waiter>>;
+
 /// All clients that wait, by their order.
 #[derive(Default)]
 struct Lines {
@@ -143,7 +146,7 @@ struct Lines {
     waiters: HashMap<u64, Arc<Waiter>>,
     /// The order of a client's wait, by the client's number.
     clients: HashMap<u64, u64>,
-    keys: BTreeMap<(usize, Box<[u8]>), BTreeMap<u64, Arc<Waiter>>>,
+    keys: BTreeMap<(usize, Box<[u8]>), Line>,
 }
 
 impl Lines {

@@ -2,7 +2,7 @@
 //! Not for: which keys a request has (`key_spec`), categories (`acl`).
 
 use super::acl::categories;
-use super::key_spec::range_of;
+use super::key_spec::{KeySpec, range_of};
 use super::{
     Access, Action, Channels, Command, CommandTable, Effect, Failure, Flag, InTransaction, Members,
     Outcome, SYNTAX_ERROR, WhenFull,
@@ -153,7 +153,7 @@ fn write_command(command: &Command, reply: &mut Reply) {
         (Flag::NoSlowlog, "skip_slowlog"),
     ];
     let flags = flags.iter().filter(|(flag, _)| command.has(*flag)).map(|(_, name)| *name);
-    let is_movable = command.keys.iter().any(|spec| spec.is_movable());
+    let is_movable = command.keys.iter().any(KeySpec::is_movable);
     let flags = flags.chain(command.denies_oom().then_some("denyoom"));
     let flags: Vec<&str> = flags.chain(is_movable.then_some("movablekeys")).collect();
     reply.set(flags.len());
@@ -241,7 +241,7 @@ fn get_keys(table: &CommandTable, args: Args<'_>, reply: &mut Reply, with_flags:
         return Err(Failure::text("ERR Invalid number of arguments specified for command"));
     }
     let keys: Vec<_> = command.keys_of(request).collect();
-    let is_counted = command.keys.iter().any(|spec| spec.is_movable());
+    let is_counted = command.keys.iter().any(KeySpec::is_movable);
     if is_counted && keys.is_empty() {
         return Err(Failure::text("ERR Invalid arguments specified for command"));
     }
