@@ -122,6 +122,7 @@ fn pool_engine() -> Arc<Engine> {
             sign: None,
             is_secondary: false,
             follows_file: true,
+            member: None,
         }],
         pools: vec![PoolSource::new(
             "www",

@@ -255,7 +255,7 @@ fn wait_for(client: &mut Client, count: u64) {
     let end = Instant::now() + Duration::from_secs(20);
     while waiting(client) != count {
         assert!(Instant::now() < end, "{count} clients do not wait");
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::park_timeout(Duration::from_millis(1));
     }
 }
 
@@ -502,7 +502,7 @@ fn a_client_that_was_served_has_not_been_idle() {
     let id = client.ask(&["CLIENT", "ID"])[1..].trim().to_owned();
     client.send(&request(&[b"BZPOPMIN", b"k", b"0"]));
     wait_for(&mut control, 1);
-    std::thread::sleep(Duration::from_millis(3100));
+    std::thread::park_timeout(Duration::from_millis(3100));
     let served = Instant::now();
     assert_eq!(control.ask(&["ZADD", "k", "1", "a"]), ":1\r\n");
     assert_eq!(client.reply().bytes, b"*3\r\n$1\r\nk\r\n$1\r\na\r\n$1\r\n1\r\n");

@@ -162,6 +162,7 @@ fn open(database: Option<PathBuf>) -> Arc<Engine> {
             sign: None,
             is_secondary: false,
             follows_file: true,
+            member: None,
         }],
         pools: vec![pool("plain"), pool("pinned")],
         ..Setup::default()

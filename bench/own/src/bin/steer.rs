@@ -79,6 +79,7 @@ fn open(scale: Scale) -> Arc<Engine> {
             sign: None,
             is_secondary: false,
             follows_file: true,
+            member: None,
         }],
         pools: vec![pool("nearest"), pool("map"), pool("pinned")],
         ..Setup::default()
