@@ -61,7 +61,6 @@ is_there() {
     nginx-modsecurity) [ -f /usr/lib/nginx/modules/ngx_http_modsecurity_module.so ] ;;
     apache-geoip) [ -f /usr/lib/apache2/modules/mod_geoip.so ] ;;
     proftpd-geoip) [ -f /usr/lib/proftpd/mod_geoip.so ] ;;
-    pdns-geoip) ls /usr/lib/*/pdns/libgeoipbackend.so > /dev/null 2>&1 ;;
     python-geoip) /usr/bin/python3 -c 'import GeoIP' > /dev/null 2>&1 ;;
     perl-geoip) perl -MGeo::IP -e 1 > /dev/null 2>&1 ;;
     lua-geoip) lua5.1 -e 'require "geoip.country"' > /dev/null 2>&1 ;;
@@ -141,7 +140,6 @@ package_of() {
     apt-get:pdns_server) echo pdns-server ;;
     *:pdns_server) echo pdns ;;
     apt-get:pdns-bind) echo pdns-backend-bind ;;
-    apt-get:pdns-geoip) echo pdns-backend-geoip ;;
     apt-get:knot-geoip) echo knot-module-geoip ;;
     apt-get:dnssec-signzone) echo bind9-utils ;;
     *:unshare) echo util-linux ;;
