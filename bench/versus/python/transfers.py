@@ -1,6 +1,6 @@
 """AXFR of a large zone and IXFR of changes, from Knot to whered, until the new zone is served.
 
-    python bench/versus/python/transfers.py --whered target/release/whered [--names 1000000]
+    .venv/bin/python bench/versus/python/transfers.py --whered target/release/whered [--names 1000000]
         [--changes 1000] [--rounds 5] [--json FILE]
 
 Needs knotd and dnspython. Knot is the primary: it reads a zone's file, keeps the differences between
