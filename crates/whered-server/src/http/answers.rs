@@ -464,6 +464,8 @@ pub(super) struct RulesetDescription {
     #[schema(required = true)]
     refused: Option<String>,
     rules: u64,
+    /// Another number after each change.
+    version: u64,
     chains: u64,
     compile_seconds: f64,
     bytes: u64,
