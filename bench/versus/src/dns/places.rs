@@ -146,6 +146,10 @@ fn knot(own: &Path, zone: &Path, database: &Path, address: SocketAddr) -> std::i
     );
     let config = own.join("knot.conf");
     fs::write(&config, text)?;
+    // Without a key at its start the module serves the zone's own record to everybody.
+    let mut keymgr = Command::new("keymgr");
+    keymgr.arg("-c").arg(&config).args([origin, "generate", "algorithm=ecdsap256sha256"]);
+    succeed(keymgr.args(["ksk=yes", "zsk=yes"]))?;
     let mut command = Command::new("knotd");
     command.arg("-c").arg(config);
     Ok(command)
@@ -199,14 +203,20 @@ fn pdns(
     if is_signed {
         fs::create_dir_all(&keys)?;
         let mut command = Command::new("pdnsutil");
-        command.arg(format!("--config-dir={}", own.display())).args(["secure-zone", origin]);
-        let output = command.output()?;
-        if !output.status.success() {
-            return Err(std::io::Error::other(String::from_utf8_lossy(&output.stderr)));
-        }
+        command.arg(format!("--config-dir={}", own.display()));
+        succeed(command.args(["secure-zone", origin]))?;
     }
     let mut command = Command::new("pdns_server");
     command.arg(format!("--config-dir={}", own.display()));
     command.args(["--daemon=no", "--guardian=no"]);
     Ok(command)
+}
+
+/// Runs a rival's tool to its end.
+fn succeed(command: &mut Command) -> std::io::Result<()> {
+    let output = command.output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(std::io::Error::other(String::from_utf8_lossy(&output.stderr))),
+    }
 }
