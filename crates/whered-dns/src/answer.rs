@@ -21,7 +21,7 @@ use crate::cookie::CookieSecrets;
 use crate::limit::SignatureLimit;
 use crate::lower::LowerName;
 use crate::reply::{Options, Reply};
-use crate::request::Request;
+use crate::request::{Edns, Request};
 use crate::resolve::Resolver;
 use crate::reversed::Synthesise;
 use crate::zones::Zones;
@@ -302,27 +302,34 @@ pub(crate) fn answer_request(
         (None, Some(question)) => resolver.resolve(question, name, target),
         (None, None) => Rcode::FORMERR,
     };
-    let is_over_limit = resolver.is_over_limit();
-    let Resolver { reply, authoritative, pool, zone, scope_length_bits, is_dropped, .. } = resolver;
-    if is_dropped {
+    if resolver.is_dropped {
         return (0, Outcome::Silent);
     }
+    let (pool, zone) = (resolver.pool, resolver.zone);
     let question_type = request.question.as_ref().map(|question| question.record_type);
-    if is_over_limit {
+    if resolver.is_over_limit() {
+        drop(resolver);
         let (size, rcode) = answer_over_limit(request, context, room);
         return (size, Outcome::Answered { rcode, question_type, pool, zone, has_cookie });
     }
-    let size = reply.finish(rcode, authoritative, scope_length_bits);
+    let Resolver { authoritative, scope_length_bits, .. } = resolver;
+    let size = resolver.reply.finish(rcode, authoritative, scope_length_bits);
     (size, Outcome::Answered { rcode, question_type, pool, zone, has_cookie })
 }
 
 /// The options of the reply's OPT, and whether the client sent a good cookie.
-#[inline]
+#[inline(always)]
 fn options<'a>(request: &Request<'_>, context: &Context<'a>) -> (Options<'a>, bool) {
+    match &request.edns {
+        Some(edns) => options_with(edns, context),
+        None => (Options::default(), false),
+    }
+}
+
+fn options_with<'a>(edns: &Edns<'_>, context: &Context<'a>) -> (Options<'a>, bool) {
     let keepalive = context.keepalive.filter(|_| context.transport == Transport::Tcp);
     let mut options = Options { server_id: context.server_id, cookie: None, keepalive };
-    let cookie = request.edns.as_ref().and_then(|edns| edns.cookie);
-    let (Some(secrets), Some(cookie)) = (context.cookies, cookie) else {
+    let (Some(secrets), Some(cookie)) = (context.cookies, edns.cookie) else {
         return (options, false);
     };
     let (is_good, option) = secrets.answer(cookie, context.source, context.now_seconds);

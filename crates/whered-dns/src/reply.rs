@@ -95,14 +95,14 @@ impl<'r, 'q> Reply<'r, 'q> {
         mut options: Options<'r>,
         size_max: usize,
     ) -> Reply<'r, 'q> {
-        let fits = (1..=SERVER_ID_SIZE_MAX).contains(&options.server_id.len());
-        let edns = request.edns.as_ref();
-        if !fits || !edns.is_some_and(|edns| edns.wants_server_id) {
-            options.server_id = &[];
+        if let Some(edns) = &request.edns {
+            let fits = (1..=SERVER_ID_SIZE_MAX).contains(&options.server_id.len());
+            if !fits || !edns.wants_server_id {
+                options.server_id = &[];
+            }
+            let is_told = |timeout: &u16| *timeout == 0 || edns.wants_keepalive;
+            options.keepalive = options.keepalive.filter(is_told);
         }
-        let is_told =
-            |timeout: &u16| *timeout == 0 || edns.is_some_and(|edns| edns.wants_keepalive);
-        options.keepalive = options.keepalive.filter(|timeout| edns.is_some() && is_told(timeout));
         let size_max = size_max.min(room.len());
         let mut reply = Reply {
             room,
@@ -289,7 +289,7 @@ impl<'r, 'q> Reply<'r, 'q> {
     /// Appends OPT and writes the header. Gives the reply's size.
     #[inline]
     pub(crate) fn finish(
-        mut self,
+        &mut self,
         rcode: Rcode,
         authoritative: bool,
         scope_length_bits: u8,

@@ -257,21 +257,24 @@ impl<'a, 'q> Resolver<'a, 'q> {
                 self.note_expansion(located, name, spot);
                 self.node(located, name, &place, spot, question_type)
             }
-            None if self.proofs_of(located.zone).is_some_and(SignedZone::is_compact) => {
-                Step::Done(self.deny_name(located.zone, name, spot, question_type))
-            }
-            None => {
-                match self.proofs_of(located.zone) {
-                    Some(signed) => self.deny_name_with_proof(signed, located, name, spot),
-                    None => self.deny(located.zone, spot),
+            None => Step::Done(match self.proofs_of(located.zone) {
+                None => {
+                    self.deny(located.zone, spot);
+                    Rcode::NXDOMAIN
                 }
-                Step::Done(Rcode::NXDOMAIN)
-            }
+                Some(signed) if signed.is_compact() => {
+                    self.deny_name(located.zone, name, spot, question_type)
+                }
+                Some(signed) => {
+                    self.deny_name_with_proof(signed, located, name, spot);
+                    Rcode::NXDOMAIN
+                }
+            }),
         }
     }
 
     /// Answers from a node that this zone has authority over.
-    #[inline]
+    #[inline(always)]
     fn node(
         &mut self,
         located: &ZoneLocation<'a>,
@@ -440,6 +443,10 @@ impl<'a, 'q> Resolver<'a, 'q> {
     /// The questions that no zone is asked about.
     #[inline]
     fn refuse(&mut self, question: &Question<'_>, name: &LowerName) -> Option<Rcode> {
+        // Types from 128 on are no data, or rare.
+        if question.class == CLASS_IN && question.record_type.0 < RecordType::NXNAME.0 {
+            return None;
+        }
         let (rcode, error) = match (question.class, question.record_type) {
             (_, RecordType::AXFR) if self.context.transport == Transport::Udp => {
                 (Rcode::NOTIMP, ExtendedError::NotSupported)
