@@ -1,4 +1,4 @@
-"""UPDATE (RFC 2136) by dnspython, nsupdate and certbot's plugin: what each of them sends."""
+"""UPDATE (RFC 2136) by dnspython and nsupdate, with the messages that certbot, lego and others send."""
 
 import subprocess
 

@@ -114,7 +114,7 @@ fn gdnsd(
 /// Knot's module geoip, which signs the records of all places when it is loaded.
 fn knot(own: &Path, zone: &Path, database: &Path, address: SocketAddr) -> std::io::Result<Command> {
     let origin = Shape::Geo.origin();
-    // What no area names gets the first site, as with the other servers.
+    // Clients outside of all areas get the first site, as with the other servers.
     let text = fs::read_to_string(zone)? + "area 60 A 192.0.2.0\n";
     fs::write(own.join("zone"), text)?;
     let sites = geo::sites();

@@ -23,7 +23,7 @@ use super::target::{Ours, Target, calls_name, free_address};
 use super::world::{Mix, Queries, Shape, zone_text};
 use crate::measure::{Section, median, quantile, thread_cpu_nanoseconds};
 
-/// What a server of the zone without signatures is called.
+/// The name in tables of a server with the unsigned zone.
 pub const UNSIGNED: &str = "whered, unsigned";
 
 /// A table of servers over one mix; the first is the floor, with answers of that mean size.

@@ -161,7 +161,7 @@ pub(crate) unsafe extern "C" fn GeoIPRecord_delete(gir: *mut GeoIPRecord) {
     }
 }
 
-/// What [`whered_geoip_record_by_addr`] and its siblings return.
+/// The result of [`whered_geoip_record_by_addr`] and its siblings when there is a record.
 const FOUND: c_int = 1;
 const NOT_FOUND: c_int = 0;
 const TOO_SMALL: c_int = -1;

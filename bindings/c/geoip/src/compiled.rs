@@ -39,7 +39,7 @@ struct Line([u64; WORDS_PER_LINE]);
 
 const WORDS_PER_LINE: usize = 8;
 
-/// What the index knows of an address.
+/// An address's record in the index.
 #[derive(Clone, Copy)]
 pub(crate) struct IndexMatch {
     /// 0 if the address has no record; see the head of the file.

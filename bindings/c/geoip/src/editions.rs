@@ -5,7 +5,7 @@
 
 use std::ffi::CStr;
 
-/// What the records of an edition are, and so which functions answer from it.
+/// The kind of an edition's records, which decides which functions answer from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// The number in the tree is a country, a speed or a kind of proxy.

@@ -26,7 +26,7 @@ const INFO_PLACES: usize = 100;
 
 const MARKER: [u8; 3] = [0xff; 3];
 
-/// What a file's end says of it.
+/// The structure information at a file's end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) edition: &'static Edition,

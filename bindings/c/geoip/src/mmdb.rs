@@ -97,7 +97,7 @@ pub(crate) struct Mmdb {
     fields: u32,
 }
 
-/// What the functions may ask of a database.
+/// The families of functions that a database can answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Question {
     Country,

@@ -56,7 +56,7 @@ const MANY_LOOKUPS: u32 = 50_000;
 /// How many lookups then share one reading of the clock.
 const LOOKUPS_PER_READ: u32 = 16;
 
-/// What a handle knows of its looks at the file.
+/// The state of a handle's checks of its file.
 #[derive(Default)]
 pub(crate) struct Reload {
     /// How many more lookups do not read the clock.

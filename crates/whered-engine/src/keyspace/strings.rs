@@ -13,7 +13,7 @@ use crate::error::WriteError;
 use crate::journal::log::{EntryReservation, Ticket, Written};
 use crate::journal::operation::Operation;
 
-/// What becomes of a string.
+/// A change of a string.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TextChange {
     /// It stays.

@@ -32,7 +32,7 @@ pub struct AliasSource {
     pub ttl_seconds: u32,
 }
 
-/// What was found of an alias's target.
+/// The addresses found for an alias's target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AliasAddresses {
     /// For A, in order.

@@ -64,7 +64,7 @@ struct Part<'t> {
     body: Vec<&'t str>,
 }
 
-/// What turns the table of one program into that of another; `None` where sets, maps or chains
+/// The changes that turn one program's table into another's; `None` where sets, maps or chains
 /// differ in more than elements and rules, so that the whole has to be loaded.
 ///
 /// ```

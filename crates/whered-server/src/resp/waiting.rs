@@ -32,7 +32,7 @@ use super::pending::{Finish, PendingReply, Wait};
 use super::reply::{Failure, Reply};
 use super::watch::Watches;
 
-/// What is popped.
+/// A request to pop members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PopRequest {
     pub(crate) highest: bool,
@@ -99,7 +99,7 @@ pub(crate) fn pop_first(
     Ok(None)
 }
 
-/// What became of a request.
+/// The outcome of a request.
 pub(crate) enum PopOutcome {
     /// There were members.
     Members(PoppedMembers),
@@ -387,5 +387,5 @@ impl ReadyKeys {
     }
 }
 
-/// What a key in a line takes beside its name.
+/// The memory of a key in a line, without its name.
 const ENTRY_BYTES: usize = 160;

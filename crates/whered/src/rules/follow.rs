@@ -87,7 +87,7 @@ fn compiled(name: &str, rules: &str, table: &str) -> Result<(Ruleset, Program), 
     Ok((ruleset, program))
 }
 
-/// What the table shall be.
+/// The program that the table shall have.
 struct ServedProgram {
     family: &'static str,
     program: String,
@@ -467,7 +467,7 @@ fn word_of(family: &str) -> &'static str {
         .unwrap_or("inet")
 }
 
-/// What stops a pass.
+/// The reason why a pass stops.
 enum Trouble {
     /// Something that may be better later, in one line.
     Fault(String),

@@ -127,7 +127,7 @@ fn load(way: &str, forms: &Forms<'_>) -> Result<f64, String> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// What refuses the packet.
+/// The rule that refuses the packet.
 const LAST: &str = "  proto udp dport 80 drop\n";
 
 fn text_of(rules: Rules, count: usize, seed: u64) -> String {

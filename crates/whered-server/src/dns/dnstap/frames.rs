@@ -20,7 +20,7 @@ pub(crate) const CONTROL_SIZE_MAX: usize = 512;
 pub(crate) const CONTROL_HEAD_SIZE: usize = 8;
 const FIELD_CONTENT_TYPE: u32 = 1;
 
-/// What a control frame says.
+/// The type of a control frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlType {
     Accept = 1,

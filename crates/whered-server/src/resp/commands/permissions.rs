@@ -11,7 +11,7 @@ use crate::resp::reply::Failure;
 use crate::resp::session::Session;
 use crate::resp::users::{NameKind, User};
 
-/// What a user may not do or touch.
+/// A command, key or channel that a user has no right to.
 pub(super) enum Denial<'a> {
     Command(&'static str),
     Key(&'a [u8]),
@@ -51,7 +51,7 @@ impl Denial<'_> {
     }
 }
 
-/// What a user may not do or touch of a request, if there is anything.
+/// The first right that a user lacks for a request, if any.
 pub(super) fn denied<'a>(
     session: &Session,
     user: &User,
