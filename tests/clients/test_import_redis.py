@@ -8,64 +8,12 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 
 import pytest
 import redis
 
 from conftest import BINARY, program
-
-
-class RedisServer:
-    """A redis-server in its own folder, on a port that the kernel gave."""
-
-    def __init__(self, folder, *arguments):
-        self.folder = folder
-        folder.mkdir(exist_ok=True)
-        for _ in range(5):
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                self.port = free.getsockname()[1]
-            command = [program("redis-server", "redis-server"), "--port", self.port, "--bind", "127.0.0.1"]
-            command += ["--save", "", "--appendonly", "no", "--dir", folder, *arguments]
-            self.process = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
-            if self.wait():
-                return
-        raise AssertionError("redis-server did not start")
-
-    def wait(self):
-        for _ in range(200):
-            if self.process.poll() is not None:
-                return False
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
-                return True
-            time.sleep(0.02)
-        return False
-
-    def client(self, **options):
-        return redis.Redis(port=self.port, **options)
-
-    @property
-    def url(self):
-        return f"redis://127.0.0.1:{self.port}"
-
-    def close(self):
-        self.process.kill()
-        self.process.wait(timeout=10)
-
-
-@pytest.fixture
-def peer(tmp_path):
-    """A function that starts a redis-server."""
-    servers = []
-
-    def start(*arguments):
-        servers.append(RedisServer(tmp_path / f"redis-{len(servers)}", *arguments))
-        return servers[-1]
-
-    yield start
-    for server in servers:
-        server.close()
+from redis_server import peer  # noqa: F401
 
 
 @pytest.fixture
