@@ -9,7 +9,7 @@
 use std::io::{self, Read};
 
 use libfuzzer_sys::fuzz_target;
-use whered_connect::rdb::{Event, Limits, Reader};
+use whered_replication::rdb::{Event, Limits, Reader};
 
 const MAGICS: [&[u8]; 5] = [b"", b"REDIS0003", b"REDIS0010", b"REDIS0012", b"VALKEY080"];
 const LIMITS: Limits = Limits { name_bytes_max: 1 << 16, value_bytes_max: 1 << 20 };

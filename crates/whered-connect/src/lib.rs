@@ -2,7 +2,7 @@
 //! prefix sets into the kernel.
 //!
 //! For: `copy`, which copies GEO keys of a running Redis or Valkey, `dump`, which writes the keys
-//! of their dumps (`rdb` reads them), and `points`, which loads files of points. All write over
+//! of their dumps (`whered-replication` reads them), and `points`, which loads files of points. All write over
 //! RESP into whatever speaks it, whered or Redis. And `sync`, which
 //! keeps sets of the kernel's packet filter in step with a prefix set. And `uploads`, which brings
 //! uploads to feeds over HTTP. For the server's own feeds: `sinks`, which hand tables on into SQL
@@ -36,7 +36,6 @@ pub mod feed;
 #[cfg(feature = "export")]
 pub mod parquet_files;
 pub mod points;
-pub mod rdb;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "export"))]
 pub mod rows;
 mod server;

@@ -5,9 +5,9 @@
 //! crate from above belongs into that crate.
 //!
 //! ```text
-//! level 3   server -> engine, dns     connect -> engine, feeds
-//! level 2   engine -> everything of levels 0 and 1
-//! level 1   mmdb, rules, dns, unpack -> ip    feeds -> geo    capture -> ip
+//! level 3   server -> engine, dns, replication     connect -> engine, feeds, replication
+//! level 2   engine -> everything of levels 0 and 1, except replication
+//! level 1   mmdb, rules, dns, unpack -> ip    feeds -> geo    capture -> ip    replication
 //! level 0   ip, geo -> simd    store    random, for the tests of all
 //! ```
 //!
@@ -44,6 +44,7 @@ const LEVEL_0_TO_3: &[&str] = &[
     "whered-dns",
     "whered-feeds",
     "whered-capture",
+    "whered-replication",
     "whered-engine",
     "whered-server",
     "whered-connect",
@@ -62,11 +63,19 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-dns", &["whered-simd", "whered-random", "whered-ip"]),
     ("whered-feeds", &["whered-geo"]),
     ("whered-capture", &["whered-ip"]),
+    ("whered-replication", &[]),
     ("whered-engine", LEVEL_0_TO_1),
-    ("whered-server", &["whered-engine", "whered-dns"]),
+    ("whered-server", &["whered-engine", "whered-dns", "whered-replication"]),
     (
         "whered-connect",
-        &["whered-engine", "whered-feeds", "whered-geo", "whered-ip", "whered-unpack"],
+        &[
+            "whered-engine",
+            "whered-feeds",
+            "whered-geo",
+            "whered-ip",
+            "whered-replication",
+            "whered-unpack",
+        ],
     ),
     ("whered", LEVEL_0_TO_3),
 ];

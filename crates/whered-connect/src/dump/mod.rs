@@ -26,11 +26,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::rdb::{Event, Key, Limits, Reader};
 use redis::Value;
+use whered_replication::rdb::{Event, Key, Limits, Reader};
 
-pub use crate::rdb::Kind;
 pub use tally::{DumpTally, RefusedKey};
+pub use whered_replication::rdb::Kind;
 
 use crate::error::ConnectError;
 use crate::unpack::{Stream, unpacked};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::rdb::Kind;
+use whered_replication::rdb::Kind;
 
 /// Keys that are told one by one.
 const REFUSED_SHOWN: usize = 20;

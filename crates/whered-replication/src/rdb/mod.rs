@@ -20,7 +20,7 @@
 //! A length that is claimed takes no memory before its bytes have come. Cost: one pass.
 //!
 //! ```
-//! use whered_connect::rdb::{Event, Limits, Reader};
+//! use whered_replication::rdb::{Event, Limits, Reader};
 //!
 //! let dump = b"REDIS0003\xfe\x00\x03\x01k\x01\x01m\x031.5\xff";
 //! let mut reader = Reader::new(&dump[..], Limits::default())?;
@@ -28,7 +28,7 @@
 //! assert!(matches!(reader.next_event()?, Some(Event::Member { member: b"m", score: 1.5 })));
 //! assert!(matches!(reader.next_event()?, Some(Event::SortedSetEnd)));
 //! assert!(reader.next_event()?.is_none());
-//! # Ok::<(), whered_connect::rdb::RdbError>(())
+//! # Ok::<(), whered_replication::rdb::RdbError>(())
 //! ```
 
 mod blob;

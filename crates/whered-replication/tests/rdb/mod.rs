@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use whered_connect::rdb::{Event, Key, Limits, RdbError, Reader};
+use whered_replication::rdb::{Event, Key, Limits, RdbError, Reader};
 
 /// A dump that is being written.
 pub(crate) struct Dump(pub(crate) Vec<u8>);

@@ -3,7 +3,7 @@
 mod rdb;
 
 use rdb::{Drops, Dump, lines_by, lines_of, lines_within, unhex};
-use whered_connect::rdb::{Event, Kind, Limits, Reader};
+use whered_replication::rdb::{Event, Kind, Limits, Reader};
 
 const SMALL: &str = include_str!("rdb/data/redis-7.0.hex");
 const LARGE: &str = include_str!("rdb/data/redis-7.0-large.hex");

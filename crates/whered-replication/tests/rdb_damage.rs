@@ -5,7 +5,7 @@ mod rdb;
 use std::fs;
 
 use rdb::{Dump, lines_of, lines_within, unhex};
-use whered_connect::rdb::Limits;
+use whered_replication::rdb::Limits;
 
 fn samples() -> Vec<Vec<u8>> {
     [include_str!("rdb/data/redis-7.0.hex"), include_str!("rdb/data/redis-7.0-large.hex")]
