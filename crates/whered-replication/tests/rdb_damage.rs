@@ -8,9 +8,13 @@ use rdb::{Dump, lines_of, lines_within, unhex};
 use whered_replication::rdb::Limits;
 
 fn samples() -> Vec<Vec<u8>> {
-    [include_str!("rdb/data/redis-7.0.hex"), include_str!("rdb/data/redis-7.0-large.hex")]
-        .map(unhex)
-        .to_vec()
+    let texts = [
+        include_str!("rdb/data/redis-7.0.hex"),
+        include_str!("rdb/data/redis-7.0-large.hex"),
+        include_str!("rdb/data/redis-8.0.hex"),
+        include_str!("rdb/data/valkey-9.1.hex"),
+    ];
+    texts.map(unhex).to_vec()
 }
 
 #[test]

@@ -6,11 +6,23 @@ use rdb::{Drops, Dump, lines_by, lines_of, lines_within, unhex};
 use whered_replication::rdb::{Event, Kind, Limits, Reader};
 
 const SMALL: &str = include_str!("rdb/data/redis-7.0.hex");
-const LARGE: &str = include_str!("rdb/data/redis-7.0-large.hex");
 const KEYS: &str = include_str!("rdb/data/keys.txt");
 
-/// The server's answers, with scores in the form of the lines.
-fn keys() -> Vec<String> {
+/// Dumps as servers wrote them, their magic, and the lines of the keys that Redis 7.0 cannot have.
+const DUMPS: [(&str, &str, &str); 7] = [
+    (SMALL, "REDIS0010", ""),
+    (include_str!("rdb/data/redis-7.0-large.hex"), "REDIS0010", ""),
+    (include_str!("rdb/data/redis-8.0.hex"), "REDIS0012", REDIS_8_0),
+    (include_str!("rdb/data/redis-8.0-large.hex"), "REDIS0012", REDIS_8_0),
+    (include_str!("rdb/data/valkey-9.1.hex"), "VALKEY080", VALKEY_9_1),
+    (include_str!("rdb/data/valkey-9.1-large.hex"), "VALKEY080", VALKEY_9_1),
+    (include_str!("rdb/data/valkey-9.1-for-redis.hex"), "REDIS0011", ""),
+];
+const REDIS_8_0: &str = include_str!("rdb/data/redis-8.0-more.txt");
+const VALKEY_9_1: &str = include_str!("rdb/data/valkey-9.1-more.txt");
+
+/// The server's answers, with scores in the form of the lines, and `more` lines.
+fn keys(more: &str) -> Vec<String> {
     let line = |line: &str| match line.split_once(' ') {
         Some(("zset", rest)) => {
             let words = rest.split(' ').map(|word| match word.split_once('=') {
@@ -26,18 +38,26 @@ fn keys() -> Vec<String> {
         }
         _ => line.to_owned(),
     };
-    let mut keys: Vec<String> = KEYS.lines().map(line).collect();
+    let mut keys: Vec<String> = KEYS.lines().chain(more.lines()).map(line).collect();
     keys.sort();
     keys
 }
 
 #[test]
-fn dumps_of_redis_7_0_hold_what_its_commands_say() {
-    for text in [SMALL, LARGE] {
+fn dumps_of_redis_7_and_8_and_valkey_9_hold_what_their_commands_say() {
+    for (text, magic, more) in DUMPS {
         let dump = unhex(text);
-        assert_eq!(lines_of(&dump[..]).expect("it is whole"), keys());
-        assert_eq!(lines_of(Drops(&dump)).expect("also by the byte"), keys());
+        assert_eq!(&dump[..9], magic.as_bytes());
+        assert_eq!(lines_of(&dump[..]).expect("it is whole"), keys(more));
+        assert_eq!(lines_of(Drops(&dump)).expect("also by the byte"), keys(more));
     }
+}
+
+#[test]
+fn the_dumps_of_newer_servers_have_their_own_types() {
+    let of = |more: &str, kind: &str| more.lines().filter(|line| line.starts_with(kind)).count();
+    assert_eq!([of(REDIS_8_0, "hash"), of(REDIS_8_0, "module")], [2, 1]);
+    assert_eq!([of(VALKEY_9_1, "hash"), of(VALKEY_9_1, "module")], [2, 0]);
 }
 
 #[test]

@@ -1,15 +1,19 @@
-"""Makes the dumps of this folder with Debian's redis-server, and what they hold by its commands.
+"""Makes the dumps of this folder with real servers, and what they hold by their commands.
 
-    python3 make_dumps.py            needs redis-server 7.0
+    python3 make_dumps.py                              needs redis-server 7.0
+    python3 make_dumps.py redis-8.0=PATH valkey-9.1=PATH
 
-`NAME.hex` is the file that SAVE wrote. `keys.txt` has the keys of both as the server's commands give
-them, so that the test compares a dump with the server's own answers.
+`NAME.hex` is the file that SAVE wrote, `NAME-large.hex` that of a server which packs nothing.
+`NAME-for-redis.hex` is what a Valkey sends to a replica that does not say its version. `keys.txt` has
+the keys of all as the server's commands give them, so that the test compares a dump with the server's
+own answers; `NAME-more.txt` has those of types that Redis 7.0 does not know.
 """
 
 import contextlib
 import pathlib
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -30,10 +34,29 @@ class Client:
         self.stream.flush()
         return self.reply()
 
+    def knows(self, command):
+        return bool(self("COMMAND", "INFO", command)[0])
+
+    def dump_for_a_replica(self):
+        """What a full synchronisation sends to a replica that does not say its version."""
+        self("REPLCONF", "capa", "eof")
+        self.stream.write(b"PSYNC ? -1\r\n")
+        self.stream.flush()
+        line = b""
+        while not line.startswith(b"$"):
+            line = self.stream.readline()
+        assert line.startswith(b"$EOF:"), line
+        mark, dump = line[5:-2], b""
+        while not dump.endswith(mark):
+            dump += self.stream.read1()
+        return dump.removesuffix(mark)
+
     def reply(self):
         line = self.stream.readline()[:-2]
         kind, rest = line[:1], line[1:]
         assert kind != b"-", line
+        if line in (b"$-1", b"*-1"):
+            return None
         if kind == b"$":
             return self.stream.read(int(rest) + 2)[:-2]
         if kind == b"*":
@@ -76,12 +99,27 @@ def fill(client):
     client("SELECT", 0)
 
 
+def fill_newer(client):
+    """Types that came after Redis 7.0, where the server knows them."""
+    if client.knows("HPEXPIREAT"):
+        client("HSET", "fields that end", "a", 1, "b", "two")
+        client("HPEXPIREAT", "fields that end", FAR, "FIELDS", 1, "a")
+        fields = [part for number in range(150) for part in (f"field {number}", "v" * (number % 9))]
+        client("HSET", "many fields that end", *fields)
+        for number in range(0, 150, 7):
+            client("HPEXPIREAT", "many fields that end", FAR + number, "FIELDS", 1, f"field {number}")
+        client("PEXPIREAT", "many fields that end", FAR + 1000)
+    if client.knows("VADD"):
+        for number in range(5):
+            client("VADD", "vectors", "VALUES", 3, number, 1, 0.5, f"element {number}", "SETATTR", '{"n": 1}')
+
+
 def lines_of(client):
     lines = []
     for database in (0, 7):
         client("SELECT", database)
         for key in client("KEYS", "*"):
-            of_type = client("TYPE", key).decode()
+            of_type = client("TYPE", key).decode().replace("vectorset", "module")
             over = client("PEXPIRETIME", key)
             head = f"{database} {key.hex()} {'-' if over < 0 else over}"
             if of_type == "zset":
@@ -97,12 +135,14 @@ def lines_of(client):
     return sorted(lines)
 
 
-def make(name, *settings):
+@contextlib.contextmanager
+def server_of(binary, *settings):
+    """A client of a server that ends with the block, and the server's folder."""
     with tempfile.TemporaryDirectory() as folder:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        command = ["redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", folder, *settings]
+        command = [binary, "--port", port, "--bind", "127.0.0.1", "--save", "", "--dir", folder, *settings]
         server = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL)
         try:
             for _ in range(200):
@@ -110,23 +150,47 @@ def make(name, *settings):
                     client = Client(port)
                     break
                 time.sleep(0.02)
-            fill(client)
-            lines = lines_of(client)
-            client("SAVE")
-            dump = (pathlib.Path(folder) / "dump.rdb").read_bytes()
+            yield client, pathlib.Path(folder)
         finally:
             server.kill()
             server.wait()
+
+
+def write(name, dump):
     text = dump.hex()
     rows = [text[at : at + 96] for at in range(0, len(text), 96)]
     (HERE / f"{name}.hex").write_text("\n".join(rows) + "\n")
-    (HERE / "keys.txt").write_text("\n".join(lines) + "\n")
-    print(name, len(dump), "bytes,", len(lines), "keys")
+    print(name, len(dump), "bytes,", dump[:9])
 
 
-if __name__ == "__main__":
-    make("redis-7.0")
+def make(name, binary, is_first, *settings):
+    with server_of(binary, *settings) as (client, folder):
+        fill(client)
+        common = lines_of(client)
+        fill_newer(client)
+        more = [line for line in lines_of(client) if line not in common]
+        client("SAVE")
+        write(name, (folder / "dump.rdb").read_bytes())
+    if is_first:
+        (HERE / "keys.txt").write_text("\n".join(common) + "\n")
+    else:
+        assert common == (HERE / "keys.txt").read_text().splitlines()
+        (HERE / f"{name.removesuffix('-large')}-more.txt").write_text("\n".join(more) + "\n")
+
+
+def make_all(name, binary):
+    is_first = name == "redis-7.0"
+    make(name, binary, is_first)
     settings = ["--zset-max-listpack-entries", 0, "--rdbcompression", "no"]
     settings += ["--maxmemory-policy", "allkeys-lfu", "--set-max-intset-entries", 0]
     settings += ["--hash-max-listpack-entries", 0, "--list-max-listpack-size", 16]
-    make("redis-7.0-large", *settings)
+    make(f"{name}-large", binary, is_first, *settings)
+    if name.startswith("valkey"):
+        with server_of(binary, "--repl-diskless-sync-delay", 0) as (client, _):
+            fill(client)
+            write(f"{name}-for-redis", client.dump_for_a_replica())
+
+
+if __name__ == "__main__":
+    for argument in sys.argv[1:] or ["redis-7.0=redis-server"]:
+        make_all(*argument.split("=", 1))
