@@ -5,6 +5,7 @@
 use std::fmt;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
+use whered_replication::LinkError;
 
 /// A job that cannot go on: place, what was found, what is allowed.
 #[derive(Debug)]
@@ -75,6 +76,12 @@ impl ConnectError {
     /// Whether a server said that a key holds another type.
     pub(crate) fn is_wrong_type(&self) -> bool {
         self.0.is_refusal && self.0.message.contains("WRONGTYPE")
+    }
+}
+
+impl From<LinkError> for ConnectError {
+    fn from(error: LinkError) -> ConnectError {
+        ConnectError::new(error.to_string())
     }
 }
 

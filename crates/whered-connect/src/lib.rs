@@ -52,7 +52,7 @@ pub mod uploads;
 pub use error::ConnectError;
 pub use server::{Server, ServerAddress};
 pub use stop::Stop;
-pub use tls::ClientTls;
+pub use whered_replication::ClientTls;
 
 /// How far a job is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -14,8 +14,10 @@ use redis::{
     IntoConnectionInfo, Value,
 };
 
+use whered_replication::{Address, ClientTls, Credentials, Endpoint};
+
 use crate::error::ConnectError;
-use crate::tls::ClientTls;
+use crate::tls;
 
 /// How long opening may take.
 const OPENING: Duration = Duration::from_secs(10);
@@ -82,21 +84,29 @@ impl ServerAddress {
         connection_info(&self.url).is_ok_and(|info| match info.addr() {
             ConnectionAddr::Unix(_) => true,
             ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } => {
-                let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+                let address = bare(host).parse::<IpAddr>();
                 host == "localhost" || address.is_ok_and(|address| address.is_loopback())
             }
             _ => false,
         })
     }
 
-    /// Whether the password is left out where the server has none.
-    pub(crate) fn has_default_password(&self) -> bool {
-        self.is_default
-    }
-
-    /// The certificates for `rediss`.
-    pub(crate) fn tls(&self) -> &ClientTls {
-        &self.tls
+    /// The address as replication takes it.
+    pub(crate) fn primary(&self) -> Result<Address, ConnectError> {
+        let info = self.connection_info()?;
+        let (endpoint, is_tls) = match info.addr() {
+            ConnectionAddr::Tcp(host, port) => (Endpoint::Tcp(bare(host), *port), false),
+            ConnectionAddr::TcpTls { host, port, .. } => (Endpoint::Tcp(bare(host), *port), true),
+            ConnectionAddr::Unix(path) => (Endpoint::Unix(path.clone()), false),
+            _ => return Err(ConnectError::new(format!("'{}': no such socket", self.shown()))),
+        };
+        let settings = info.redis_settings();
+        let credentials = Credentials {
+            user: settings.username().map(str::to_owned),
+            password: settings.password().map(str::to_owned),
+            is_optional: self.is_default,
+        };
+        Ok(Address { endpoint, credentials, tls: is_tls.then(|| self.tls.clone()) })
     }
 
     /// Host and port or path, and the credentials.
@@ -151,7 +161,7 @@ impl Server {
         let number = info.redis_settings().db();
         let fail = |error| ConnectError::from_redis(&name, &error);
         let client = match info.addr() {
-            ConnectionAddr::TcpTls { .. } => Client::build_with_tls(info, tls.for_redis()),
+            ConnectionAddr::TcpTls { .. } => Client::build_with_tls(info, tls::for_redis(tls)),
             _ => Client::open(info),
         };
         let client = client.map_err(fail)?;
@@ -274,6 +284,11 @@ impl Server {
     pub fn is_open(&self) -> bool {
         self.connection.is_open()
     }
+}
+
+/// A host without the brackets of an address of version 6.
+fn bare(host: &str) -> String {
+    host.trim_matches(['[', ']']).to_owned()
 }
 
 /// Reads a URL.

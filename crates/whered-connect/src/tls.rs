@@ -1,7 +1,7 @@
-//! TLS of clients: whom they trust, and how they name themselves.
+//! The certificates of clients in the forms that the clients of RESP (`rediss`) and HTTP (`https`)
+//! take.
 //!
-//! For: RESP (`rediss`) and HTTP (`https`), which have clients of their own. Not for: SQL, whose
-//! certificates the configuration names.
+//! Not for: SQL, whose certificates the configuration names, and replication, which has its own.
 //!
 //! Authorities are those of the system where none are named: a file of OpenSSL's, or what
 //! `SSL_CERT_FILE` and `SSL_CERT_DIR` say.
@@ -14,47 +14,38 @@ use ureq::tls::{
     Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, TlsProvider, parse_pem,
 };
 
+use whered_replication::ClientTls;
+
 use crate::error::ConnectError;
 
-/// Certificates and a key in PEM.
-#[derive(Clone, Default)]
-pub struct ClientTls {
-    /// The authorities that a server's certificate must be of; `None`: the system's.
-    pub authorities: Option<Vec<u8>>,
-    /// A certificate with its chain, and its key, for servers that ask for one.
-    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+pub(crate) fn for_redis(tls: &ClientTls) -> TlsCertificates {
+    let client_tls = tls.identity.as_ref().map(|(certificate, key)| ClientTlsConfig {
+        client_cert: certificate.clone(),
+        client_key: key.clone(),
+    });
+    TlsCertificates { client_tls, root_cert: tls.authorities.clone() }
 }
 
-impl ClientTls {
-    pub(crate) fn for_redis(&self) -> TlsCertificates {
-        let client_tls = self.identity.as_ref().map(|(certificate, key)| ClientTlsConfig {
-            client_cert: certificate.clone(),
-            client_key: key.clone(),
-        });
-        TlsCertificates { client_tls, root_cert: self.authorities.clone() }
-    }
-
-    pub(crate) fn for_http(&self) -> Result<TlsConfig, ConnectError> {
-        let authorities = match &self.authorities {
-            Some(pem) => certificates(pem, "authorities")?,
-            None => system_authorities()?,
-        };
-        let identity = match &self.identity {
-            Some((chain, key)) => {
-                let chain = certificates(chain, "client certificate")?;
-                let key = PrivateKey::from_pem(key)
-                    .map_err(|error| ConnectError::new(format!("the client's key: {error}")))?;
-                Some(ClientCert::new_with_certs(&chain, key))
-            }
-            None => None,
-        };
-        Ok(TlsConfig::builder()
-            .provider(TlsProvider::Rustls)
-            .root_certs(RootCerts::Specific(Arc::new(authorities)))
-            .client_cert(identity)
-            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-            .build())
-    }
+pub(crate) fn for_http(tls: &ClientTls) -> Result<TlsConfig, ConnectError> {
+    let authorities = match &tls.authorities {
+        Some(pem) => certificates(pem, "authorities")?,
+        None => system_authorities()?,
+    };
+    let identity = match &tls.identity {
+        Some((chain, key)) => {
+            let chain = certificates(chain, "client certificate")?;
+            let key = PrivateKey::from_pem(key)
+                .map_err(|error| ConnectError::new(format!("the client's key: {error}")))?;
+            Some(ClientCert::new_with_certs(&chain, key))
+        }
+        None => None,
+    };
+    Ok(TlsConfig::builder()
+        .provider(TlsProvider::Rustls)
+        .root_certs(RootCerts::Specific(Arc::new(authorities)))
+        .client_cert(identity)
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .build())
 }
 
 fn certificates(pem: &[u8], what: &str) -> Result<Vec<Certificate<'static>>, ConnectError> {

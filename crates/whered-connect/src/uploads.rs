@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde_json::Value;
 use ureq::Agent;
 
-use crate::{ClientTls, ConnectError};
+use crate::{ClientTls, ConnectError, tls};
 
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// How long an answer may take: the server gives up waiting for its disk earlier.
@@ -94,7 +94,7 @@ impl Uploads {
         }
         let mut config = Agent::config_builder();
         if is_tls {
-            config = config.tls_config(tls.for_http()?);
+            config = config.tls_config(tls::for_http(tls)?);
         }
         let agent = config
             .http_status_as_error(false)

@@ -1,6 +1,33 @@
 //! What a primary of Redis or Valkey sends to its replicas.
 //!
-//! For: reading dumps (RDB) as a stream of keys and members. Not for: what becomes of them.
-//! Levels below know nothing of it; `whered-connect` and `whered-server` use it.
+//! For: connecting to one, asking for what follows a position (PSYNC), the dump (RDB) as keys and
+//! members, and the commands behind it with their offsets. Not for: what becomes of them, and not
+//! for being a primary. `whered-connect` imports dumps with it, `whered-server` follows.
+//!
+//! ```text
+//! Address ─> Connection ─ introduce ─> synchronize ─┬─ Full ──> DumpBody ─> rdb::Reader ─┐
+//!                                                   └─ Continue ─────────────────────────┤
+//!                              acknowledge <─ CommandStream <────────────────────────────┘
+//! ```
+//!
+//! Everything that comes may be wrong: each fault is an error of one line, memory grows only by
+//! what has come, and no read waits longer than [`Patience`] says.
 
+mod address;
+mod connection;
+mod dump;
+mod error;
+mod psync;
 pub mod rdb;
+mod stream;
+mod tls;
+
+pub use address::{Address, Credentials, Endpoint, split_port};
+pub use connection::{Closer, Connection, Patience};
+pub use dump::DumpBody;
+pub use error::LinkError;
+pub use psync::{Introduction, ReplicationId, Resync};
+pub use stream::{
+    Batch, CommandStream, LONG_BYTES, PassesOver, Span, StreamCommand, UNIT_BYTES_MAX,
+};
+pub use tls::ClientTls;

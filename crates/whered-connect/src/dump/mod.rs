@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! file ─> unpacked ─┬─> rdb ─> key: EXISTS, members: ZADD of 100, PEXPIREAT; string: SET
-//! server ─> link ───┘
+//! server ─> PSYNC ──┘
 //! ```
 //!
 //! Invariants: a key that is counted as written is whole in the target, its expiry too. One that
@@ -15,7 +15,6 @@
 //! Cost: one pass; memory: the longest string, and two windows of commands. A window is on its way
 //! while the next one is read.
 
-mod link;
 mod tally;
 
 use std::fmt::Display;
@@ -28,6 +27,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use redis::Value;
 use whered_replication::rdb::{Event, Key, Limits, Reader};
+use whered_replication::{Connection, Introduction, Patience};
 
 pub use tally::{DumpTally, RefusedKey};
 pub use whered_replication::rdb::Kind;
@@ -35,7 +35,6 @@ pub use whered_replication::rdb::Kind;
 use crate::error::ConnectError;
 use crate::unpack::{Stream, unpacked};
 use crate::{Progress, Server, ServerAddress};
-use link::Link;
 
 /// Members of one command.
 const COMMAND_MEMBERS: usize = 100;
@@ -110,16 +109,20 @@ pub fn load(
             nothing_follows(reader).map_err(|error| fail(&error))
         }
         DumpSource::Server(address) => {
-            let link = Link::open(address)?;
-            let (name, total) = (link.name().to_owned(), link.stated_bytes());
+            let mut primary = Connection::open(&address.primary()?, Patience::default())?;
+            let name = primary.name().to_owned();
             if name == writer.server.name() {
                 return Err(ConnectError::new(format!("{name}: is the target itself")));
             }
+            primary.introduce(Introduction { listening_port: None, wants_dump_only: true })?;
+            primary.synchronize(None)?;
+            let dump = primary.dump()?;
+            let total = dump.stated_bytes();
             let fail = |error: &dyn Display| ConnectError::new(format!("{name}: {error}"));
             let mut watch = |done: u64, records: u64| watch(Progress { done, total, records });
-            let reader = writer.take_all(link, &fail, &mut watch)?;
-            let (link, rest) = reader.into_parts();
-            link.finish(&rest).map_err(|error| fail(&error))
+            let reader = writer.take_all(dump, &fail, &mut watch)?;
+            let (dump, rest) = reader.into_parts();
+            Ok(dump.finish(&rest)?)
         }
     }
 }
