@@ -9,9 +9,13 @@ import random
 
 # Few, so that commands meet each other's keys. Plain sets come into the second half only: keys of
 # the first half can be combined without one, which a replica of sorted sets would not have.
-FIRST = ["fleet:a", "fleet:b", "fleet:big", "fleet:c", b"fleet:\xff\r\n "]
+FIRST = ["fleet:a", "fleet:b", "fleet:c", b"fleet:\xff\r\n "]
 SECOND = ["fleet:e", "fleet:f", "fleet:g", "fleet:h"]
-FOLLOWED = FIRST + SECOND
+# Grows beyond the packed encodings, and is seldom replaced.
+BIG = "fleet:big"
+# All scores are 0 there: ranges by name need that. In other keys they depend on the levels of the
+# skip list, which are random, so that stock servers differ after ZREMRANGEBYLEX.
+LEX = "fleet:lex"
 # The types in payloads of DUMP that are plain sets.
 SET_TYPES = (2, 11, 20)
 OTHERS = [f"other:{letter}" for letter in "abcd"]
@@ -51,10 +55,10 @@ class Writes:
         # Values as DUMP gave them; the caller adds some from time to time.
         self.payloads = list(payloads)
         self.families = [
-            (30, self.points), (22, self.scores), (8, self.removals), (8, self.pops), (8, self.stores),
-            (7, self.times), (6, self.names), (5, self.texts), (3, self.lists), (3, self.sets),
-            (4, self.hashes), (2, self.streams), (2, self.odd_types), (3, self.payload), (1, self.servers),
-            (4, self.transaction), (3, self.script), (5, self.elsewhere), (0.03, self.flush),
+            (90, self.points), (60, self.scores), (10, self.removals), (10, self.pops), (9, self.stores),
+            (7, self.times), (4, self.names), (5, self.texts), (4, self.lists), (4, self.sets),
+            (4, self.hashes), (3, self.streams), (2, self.odd_types), (3, self.payload), (1, self.servers),
+            (5, self.transaction), (4, self.script), (6, self.elsewhere), (0.03, self.flush),
         ]
         self.weights = [weight for weight, _ in self.families]
 
@@ -74,7 +78,14 @@ class Writes:
         return self.followed()
 
     def followed(self):
-        return self.one_of(FIRST if self.rng.random() < 0.6 else SECOND)
+        draw = self.rng.random()
+        if draw < 0.15:
+            return BIG
+        return self.one_of(FIRST if draw < 0.65 else SECOND)
+
+    def typed(self, count=1, halves=(SECOND,)):
+        """Names for commands that put another type in the place of what there is."""
+        return self.alike(count, (FIRST, OTHERS) if self.one_in(12) else halves)
 
     def one_of(self, keys):
         return keys[min(int(self.rng.expovariate(0.7)), len(keys) - 1)]
@@ -85,7 +96,7 @@ class Writes:
         return [self.one_of(keys) for _ in range(count)]
 
     def member(self, key=None):
-        if key == "fleet:big":
+        if key == BIG:
             return f"vehicle-{self.rng.randrange(4000)}"
         return self.rng.choice(MEMBERS)
 
@@ -121,7 +132,7 @@ class Writes:
 
     def points(self):
         key = self.key()
-        count = 300 if key == "fleet:big" and self.one_in(4) else 5
+        count = 300 if key == BIG and self.one_in(4) else 5
         flags = self.rng.choice([[], [], [], ["NX"], ["XX"], ["CH"], ["XX", "CH"]])
         words = ["GEOADD", key, *flags]
         for _ in range(self.rng.randint(1, count)):
@@ -130,6 +141,8 @@ class Writes:
 
     def scores(self):
         key = self.key()
+        if self.one_in(15):
+            return ["ZADD", LEX, *(part for member in self.members(count=12) for part in (0, member))]
         if self.one_in(4):
             return ["ZINCRBY", key, self.score(), self.member(key)]
         if self.one_in(6):
@@ -149,10 +162,10 @@ class Writes:
             ["ZREM", key, *self.members(key)],
             ["ZREM", key, *self.members(key)],
             ["ZREMRANGEBYRANK", key, start, start + self.rng.randint(0, 4)],
+            ["ZREM", key, *self.members(key)],
             ["ZREMRANGEBYSCORE", key, self.bound(), self.bound()],
-            ["ZREMRANGEBYLEX", key, self.name_bound(), self.name_bound()],
-            ["DEL", key],
-            ["UNLINK", key, self.key()],
+            ["ZREMRANGEBYLEX", LEX, self.name_bound(), self.name_bound()],
+            [self.rng.choice(["DEL", "UNLINK"]), key, self.one_of(SECOND)],
         ])
 
     def pops(self):
@@ -170,7 +183,9 @@ class Writes:
         count = self.rng.randint(1, 3)
         # Sources that are no plain sets, and a target on the same side of what is followed.
         target, *sources = self.alike(count + 1, (FIRST, FIRST, FIRST, OTHERS))
-        target = self.one_of(SECOND) if target in FIRST and self.one_in(3) else target
+        if target in FIRST:
+            sources[0] = BIG if self.one_in(4) else sources[0]
+            target = BIG if self.one_in(150) else target if self.one_in(4) else self.one_of(SECOND)
         shape = ["FROMLONLAT", *self.place()] if self.one_in(2) else ["FROMMEMBER", self.member()]
         shape += ["BYRADIUS", self.rng.choice([100, 3000, 20000]), "km"] if self.one_in(2) else ["BYBOX", 9000, 6000, "km"]
         some = self.rng.choice([[], ["COUNT", 3], ["COUNT", 2, "ANY"], ["DESC"]])
@@ -178,7 +193,7 @@ class Writes:
         combine = self.rng.choice(["ZUNIONSTORE", "ZINTERSTORE", "ZDIFFSTORE"])
         weighed = [] if combine == "ZDIFFSTORE" else self.maybe("WEIGHTS", *(self.rng.choice([1, -2, 0.5, 0]) for _ in sources))
         weighed += [] if combine == "ZDIFFSTORE" else self.maybe("AGGREGATE", self.rng.choice(["SUM", "MIN", "MAX"]))
-        by = self.rng.choice([[0, -1], [2, 8], [0, -1, "REV"], ["-inf", "+inf", "BYSCORE"], ["-", "[n", "BYLEX", "LIMIT", 0, 9]])
+        by = self.rng.choice([[0, -1], [2, 8], [0, -1, "REV"], ["-inf", "+inf", "BYSCORE"]])
         return self.rng.choice([
             ["GEOSEARCHSTORE", target, sources[0], *shape, *some, *self.maybe("STOREDIST")],
             ["GEORADIUS", sources[0], *self.place(), 5000, "km", *some, store, target],
@@ -186,6 +201,7 @@ class Writes:
             [combine, target, count, *sources, *weighed],
             [combine, target, count, *sources, *weighed],
             ["ZRANGESTORE", target, sources[0], *by],
+            ["ZRANGESTORE", self.one_of(SECOND), LEX, "-", "[n", "BYLEX", "LIMIT", 0, 9],
         ])
 
     # Keys.
@@ -193,21 +209,25 @@ class Writes:
     def times(self):
         key = self.key()
         soon = self.rng.randint(1, 3000)
+        soon *= self.rng.choice([1, 1000, 1000])
         when = self.rng.choice([
-            ["PEXPIRE", key, soon], ["PEXPIRE", key, soon], ["EXPIRE", key, self.rng.choice([1, 2, 100000])],
+            ["PEXPIRE", key, soon], ["PEXPIRE", key, soon], ["EXPIRE", key, self.rng.choice([1, 2000, 100000])],
             ["EXPIREAT", key, FAR_SECONDS + soon], ["PEXPIREAT", key, FAR_SECONDS * 1000 + soon],
-            ["EXPIREAT", key, 1], ["EXPIRE", key, -5],
+            ["EXPIREAT", self.one_of(SECOND), 1], ["EXPIRE", self.one_of(SECOND), -5],
         ])
         when += self.rng.choice([[], [], [], ["NX"], ["XX"], ["GT"], ["LT"]])
         return self.rng.choice([when, when, when, ["PERSIST", key], ["GETEX", key, "PX", soon]])
 
     def names(self):
         one, two = self.alike(2)
+        if one in FIRST and self.one_in(3):
+            one, two = BIG, self.one_of(SECOND)
+            return ["COPY", one, two, "REPLACE"] if self.one_in(2) else [["RENAME", one, two], ["COPY", two, one]]
         target = self.rng.choice(OTHERS) if self.one_in(8) else two
         return self.rng.choice([
             ["RENAME", one, target], ["RENAMENX", one, target], ["COPY", one, target],
-            ["COPY", one, target, "REPLACE"], ["COPY", one, two, "DB", 1, "REPLACE"], ["MOVE", one, 1],
-            ["TOUCH", one, two], ["DEL", one, two, self.key()],
+            ["COPY", one, target, "REPLACE"], ["COPY", one, two, "DB", 1, "REPLACE"], ["MOVE", self.one_of(SECOND), 1],
+            ["COPY", one, two, "REPLACE"], ["TOUCH", one, two], ["DEL", two, self.one_of(SECOND)],
         ])
 
     def payload(self):
@@ -224,7 +244,7 @@ class Writes:
     # Other types, over sorted sets too.
 
     def texts(self):
-        key, other = self.alike(2)
+        key, other = self.typed(2)
         soon = self.rng.randint(1, 3000)
         return self.rng.choice([
             ["SET", key, "text"], ["SET", key, "text", "PX", soon], ["SET", key, "v", "KEEPTTL"], ["SET", key, 5, "NX"],
@@ -238,7 +258,7 @@ class Writes:
         ])
 
     def lists(self):
-        key, other = self.alike(2)
+        key, other = self.typed(2)
         fresh = [["DEL", key], ["RPUSH", key, "a", "b", 1, "a"]]
         return self.rng.choice([
             ["LPUSH", key, 1, 2, 3], ["RPUSH", key, "a"], ["LPUSHX", key, 0], ["RPUSHX", key, 0], ["LPOP", key], ["RPOP", key, 2],
@@ -246,7 +266,9 @@ class Writes:
             [*fresh, ["LINSERT", key, "BEFORE", 1, 0]], [*fresh, ["LMOVE", key, other, "LEFT", "RIGHT"]],
             [*fresh, ["RPOPLPUSH", key, other]], [*fresh, ["LMPOP", 2, other, key, "LEFT"]],
             [*fresh, ["DEL", other], ["SORT", key, "ALPHA", "STORE", other]], ["SORT", key, "BY", "nosort", "STORE", key],
-            [["MULTI"], *fresh, ["BLMOVE", key, key, "LEFT", "LEFT", 0], ["BRPOP", key, 0], ["BLPOP", key, 0], ["EXEC"]],
+            [["MULTI"], *fresh, ["BLMOVE", key, key, "LEFT", "LEFT", 0], ["BRPOP", key, 0], ["BLPOP", key, 0],
+             ["BLMPOP", 0, 1, key, "RIGHT"], ["EXEC"]],
+            [["MULTI"], *fresh, ["BRPOPLPUSH", key, key, 0], ["EXEC"]],
         ])
 
     def sets(self):
@@ -258,17 +280,20 @@ class Writes:
         ])
 
     def hashes(self):
-        key = self.key()
-        return self.rng.choice([
-            ["HSET", key, "f", 1, "g", 2], ["HSETNX", key, "f", 1], ["HMSET", key, "h", 3], ["HINCRBY", key, "f", 2],
+        [key] = self.typed()
+        fresh = [["DEL", key], ["HSET", key, "f", 1, "g", 2]]
+        step = self.rng.choice([
+            ["HSET", key, "f", 1, "g", 2], ["HSETNX", key, "n", 1], ["HMSET", key, "h", 3], ["HINCRBY", key, "f", 2],
             ["HINCRBYFLOAT", key, "f", 0.5], ["HDEL", key, "f", "g"], ["HEXPIRE", key, 1, "FIELDS", 1, "f"],
             ["HPEXPIRE", key, 300, "FIELDS", 2, "f", "g"], ["HEXPIREAT", key, FAR_SECONDS, "FIELDS", 1, "f"],
+            ["HPEXPIREAT", key, FAR_SECONDS * 1000, "FIELDS", 1, "f"],
             ["HPERSIST", key, "FIELDS", 1, "f"], ["HGETDEL", key, "FIELDS", 1, "f"],
             ["HGETEX", key, "PX", 200, "FIELDS", 1, "g"], ["HSETEX", key, "EX", 1, "FIELDS", 1, "f", "v"],
         ])
+        return [*fresh, step] if self.one_in(2) else step
 
     def streams(self):
-        key = self.key()
+        [key] = self.typed()
         fresh = [["DEL", key], ["XADD", key, "1-1", "f", "v"], ["XADD", key, "2-2", "f", "v"]]
         group = [*fresh, ["XGROUP", "CREATE", key, "group", 0]]
         read = ["XREADGROUP", "GROUP", "group", "one", "COUNT", 2, "STREAMS", key, ">"]
@@ -281,7 +306,7 @@ class Writes:
         ])
 
     def odd_types(self):
-        key = self.key()
+        [key] = self.typed()
         return self.rng.choice([
             ["VADD", key, "VALUES", 3, 1, 2, 3, "a"], ["VREM", key, "a"], ["VSETATTR", key, "a", "{}"],
             ["SORT", key, "ALPHA", "DESC", "STORE", key], ["OBJECT", "FREQ", key], ["LOLWUT"], ["NO-SUCH-COMMAND", key],
