@@ -209,6 +209,8 @@ class Writes:
     def times(self):
         key = self.key()
         soon = self.rng.randint(1, 3000)
+        if key == BIG and not self.one_in(20):
+            return [self.rng.choice(["PEXPIRE", "EXPIRE"]), key, 1_000_000 + soon]
         soon *= self.rng.choice([1, 1000, 1000])
         when = self.rng.choice([
             ["PEXPIRE", key, soon], ["PEXPIRE", key, soon], ["EXPIRE", key, self.rng.choice([1, 2000, 100000])],
