@@ -14,7 +14,7 @@
 #[path = "../../crates/whered-server/src/resp/cross_protocol.rs"]
 #[allow(dead_code, reason = "this target asks a part of it")]
 mod cross_protocol;
-#[path = "../../crates/whered-server/src/resp/glob.rs"]
+#[path = "../../crates/whered-engine/src/glob.rs"]
 #[allow(dead_code, reason = "this target asks a part of it")]
 mod glob;
 #[path = "../../crates/whered-server/src/resp/long_double.rs"]

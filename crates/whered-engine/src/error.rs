@@ -24,6 +24,8 @@ pub enum WriteError {
     },
     /// The key holds another kind of value than the write is for.
     WrongKind,
+    /// The key, or a key of the database, is followed from another server, which alone changes it.
+    Followed,
     /// The write contradicts a rule; the text says which and what is allowed.
     Refused(String),
 }
@@ -39,6 +41,9 @@ impl fmt::Display for WriteError {
             WriteError::NoSuch { what, name } => write!(f, "no such {what} '{name}'"),
             WriteError::WrongKind => {
                 f.write_str("Operation against a key holding the wrong kind of value")
+            }
+            WriteError::Followed => {
+                f.write_str("the key is followed from another server, which alone changes it")
             }
         }
     }

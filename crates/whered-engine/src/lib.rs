@@ -48,6 +48,7 @@ mod engine;
 mod error;
 pub mod feeds;
 mod generation;
+pub mod glob;
 mod journal;
 mod keyspace;
 mod prefix_sets;
@@ -81,8 +82,9 @@ pub use keyspace::sorted_set::SortedSet;
 pub use keyspace::value::{Data, Kind, Members, MembersByRank, Ordered, TextForm, Value};
 pub use keyspace::{
     AddCondition, Added, Aggregate, Combination, CombineOperation, CombinedMembers, DATABASE_COUNT,
-    ExpiryCondition, Found, Increment, Keyspace, Popped, Renamed, ScoreRules, SetText, TextChange,
-    TextExpiry, TextSet,
+    ExpiryCondition, Found, Increment, KeyRole, Keyspace, LINKS_MAX, Load, Popped, Position,
+    Renamed, ReplicationId, Route, SLOTS, ScoreRules, SetText, SlotOwners, StreamPosition,
+    TextChange, TextExpiry, TextSet, key_slot, load_number, served_number,
 };
 pub use prefix_sets::{LoadOptions, PrefixSets, ReadyMembers, SetInfo, SetOperation};
 pub use rulesets::{

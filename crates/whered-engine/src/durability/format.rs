@@ -9,7 +9,7 @@
 //!                          2 scores                body: bytes = { score f64 | member }*
 //!                          3 points elsewhere      body: item u32
 //!                          4 scores elsewhere      body: item u32
-//! kind 2  settings   { kind u16 | payload as bytes }*       operations on prefix sets and sites
+//! kind 2  settings   { kind u16 | payload as bytes }*       operations on what is no key
 //! kind 3  points     item u32 | format u32 | leaf pages (whered-geo says how)
 //! kind 4  scores     item u32 | zero u32 | { score f64 | member }*
 //! kind 5  feed       feed | batch | head           as in its entries of the journal (feeds/entry.rs)

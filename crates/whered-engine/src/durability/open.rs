@@ -137,6 +137,7 @@ pub(crate) fn open(
             }
             let operation = Operation::decode(*kind, payload).map_err(EngineError::new)?;
             let applied = prefix_sets.restore(&mut restoring, &operation)
+                || keyspace.replay_position(&operation)
                 || changes.record(&operation).map_err(EngineError::new)?;
             if !applied {
                 return Err(EngineError::new(format!(
@@ -172,6 +173,7 @@ pub(crate) fn open(
         replay.finish();
         Ok::<_, EngineError>(opened)
     })?;
+    keyspace.empty_unfinished();
     let replay_elapsed = start.elapsed();
     let report = OpenReport { snapshot, recovery: Some(recovery), replay_elapsed };
     Ok((journal, report))

@@ -204,6 +204,20 @@ impl<'scope, 'env> Replay<'scope, 'env> {
                     self.apply_now(operation)
                 }
             }
+            // A transaction is in one entry: all of it is applied before the start is over.
+            Operation::Batch(operations) => {
+                operations.iter().try_for_each(|operation| self.apply_operation(operation))
+            }
+            Operation::AddPoints { number, key, points } => {
+                let pending = self.pending_of(*number, key);
+                let bytes = pending.batch.bytes();
+                points.iter().for_each(|(member, cell)| pending.batch.push(member, Some(*cell)));
+                let bytes = pending.batch.bytes() - bytes;
+                self.note(points.len(), bytes);
+                Ok(())
+            }
+            // It changes no key.
+            Operation::SetPosition { .. } => self.apply_now(operation),
             _ => {
                 self.flush();
                 self.apply_now(operation)
@@ -212,9 +226,6 @@ impl<'scope, 'env> Replay<'scope, 'env> {
     }
 
     fn apply_now(&mut self, operation: &Operation<'_>) -> Result<(), String> {
-        if let Operation::Batch(operations) = operation {
-            return operations.iter().try_for_each(|operation| self.apply_now(operation));
-        }
         let applied = self.keyspace.replay(operation)
             || self.prefix_sets.replay(operation)
             || self.changes.record(operation)?;

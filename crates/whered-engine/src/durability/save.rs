@@ -88,7 +88,7 @@ impl<'a> Saver<'a> {
         Saver { keyspace, writer, values, next_item: 1, sizes, before_block, keys: 0, cold_files }
     }
 
-    /// Writes definitions of feeds, sites, rulesets and prefix sets.
+    /// Writes definitions of feeds, sites, rulesets, positions of links, and prefix sets.
     pub(super) fn save_settings(
         &mut self,
         changes: &Changes,
@@ -102,6 +102,11 @@ impl<'a> Saver<'a> {
         for operation in changes.operations() {
             push_to_batch(&mut block, operation.kind(), &operation.encode());
         }
+        self.keyspace.with_positions(|operations| {
+            for operation in operations {
+                push_to_batch(&mut block, operation.kind(), &operation.encode());
+            }
+        });
         for name in prefix_sets.names() {
             let none = Operation::AddPrefixes {
                 set: &name,

@@ -80,6 +80,8 @@ struct Batch {
     /// Room for all that was reserved so far, used or not.
     room: Option<DetachedReservation>,
     room_bytes: usize,
+    /// How much of the room is for operations that have asked for it.
+    used_bytes: usize,
 }
 
 /// What one operation takes in a batch beside its payload: kind and length.
@@ -198,15 +200,39 @@ impl Log {
         }
     }
 
-    /// Reserves room for all of the batch and one operation more, and only then gives the old
-    /// room back: what is applied already keeps its room whatever happens.
+    /// Room for this many bytes of the operations to come in the batch of this thread.
+    pub(crate) fn reserve_ahead(&self, bytes: usize) -> Result<(), WriteError> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let reserved = BATCH.with_borrow_mut(|batch| {
+            let batch = batch.as_mut().filter(|batch| batch.log == self.address())?;
+            Some(self.widen(journal, batch, batch.used_bytes + bytes))
+        });
+        reserved.unwrap_or(Ok(()))
+    }
+
+    /// Room for one operation more in a batch.
     fn grow(
         &self,
         journal: &Journal,
         batch: &mut Batch,
         payload_size_bytes: usize,
     ) -> Result<(), WriteError> {
-        let room_bytes = batch.room_bytes + BATCHED_BYTES + payload_size_bytes;
+        let used_bytes = batch.used_bytes + BATCHED_BYTES + payload_size_bytes;
+        if used_bytes > batch.room_bytes {
+            self.widen(journal, batch, used_bytes)?;
+        }
+        batch.used_bytes = used_bytes;
+        Ok(())
+    }
+
+    /// Reserves this much room for all of the batch, and only then gives the old room back: what is
+    /// applied already keeps its room whatever happens.
+    fn widen(
+        &self,
+        journal: &Journal,
+        batch: &mut Batch,
+        room_bytes: usize,
+    ) -> Result<(), WriteError> {
         let larger = journal.reserve(room_bytes).map_err(|error| self.refused.note(error))?;
         if let Some(old) = batch.room.replace(larger.detach()) {
             drop(journal.attach(old));
@@ -218,11 +244,11 @@ impl Log {
     /// Collects what this thread appends, until [`Log::end_batch`].
     pub(crate) fn begin_batch(&self) {
         let payload = batch_head();
-        let room_bytes = payload.len();
+        let used_bytes = payload.len();
         let log = self.address();
         let kind = batch_kind(None);
-        let (single, count, room) = (None, 0, None);
-        BATCH.set(Some(Batch { log, single, count, kind, payload, room, room_bytes }));
+        let (single, count, room, room_bytes) = (None, 0, None, 0);
+        BATCH.set(Some(Batch { log, single, count, kind, payload, room, room_bytes, used_bytes }));
     }
 
     /// Appends what was collected as one entry.

@@ -3,9 +3,12 @@
 //! Plain data goes in and out: this folder knows none of the things that operations change.
 //!
 //! - [`operation`] has the operations and their bytes;
+//! - [`numbers`] says which numbered databases there are, and [`stream`] what a position is;
 //! - [`log`] reserves room, appends, and says when a write is durable;
 //! - [`watch`] collects what is appended for those who follow collections.
 
 pub(crate) mod log;
+pub(crate) mod numbers;
 pub(crate) mod operation;
+pub(crate) mod stream;
 pub(crate) mod watch;

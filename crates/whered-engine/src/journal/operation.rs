@@ -32,6 +32,9 @@
 //!   RemoveChallenge owner | has_token u8 [token]
 //!   ChangeZone      zone | parts of its overlay
 //!   DiscardZone     zone
+//!   SetPosition     link | number u8 | 40 digits of an id | offset u64 | database u32
+//!   ForgetPosition  link | number u8          the keys of the link's numbers go, too
+//!   Promote         number u8 | database u8   all keys of one number go to the other
 //!   Batch           { kind u16 | payload as bytes }*               all or nothing, of kinds 1 to 4 and 11 to 18
 //!   Batch           (kind 20) as above, of any kinds but batches and feeds
 //!   AddPrefixes     (kind 24) as above with { block }*, where some are ranges; RemovePrefixes (25), too
@@ -51,8 +54,10 @@ use whered_geo::{Cell, Place};
 use whered_ip::{Block, MemberList};
 use whered_rules::{Format, Spot};
 
+use super::stream::StreamPosition;
+
 pub(crate) use bytes::{Decoder, Encoder};
-pub(crate) use kinds::AddedPoints;
+pub(crate) use kinds::{AddedPoints, AddedPointsEncoder};
 
 mod bytes;
 mod kinds;
@@ -211,6 +216,22 @@ pub(crate) enum Operation<'a> {
     DiscardZone {
         zone: &'a str,
     },
+    /// Keeps how far a link is whose keys this number has.
+    SetPosition {
+        link: &'a str,
+        number: u8,
+        stream: StreamPosition,
+    },
+    /// Forgets a link with its keys, the loaded ones too.
+    ForgetPosition {
+        link: &'a str,
+        number: u8,
+    },
+    /// Moves all keys of a link's number to a client's, in the place of those of the same names.
+    Promote {
+        number: u8,
+        database: u8,
+    },
     /// Operations that are found together or not at all.
     Batch(Vec<Operation<'a>>),
 }
@@ -247,6 +268,11 @@ const REMOVE_CHALLENGE_KIND: u16 = 49;
 /// The frame kinds of changes of zones.
 const CHANGE_ZONE_KIND: u16 = 50;
 const DISCARD_ZONE_KIND: u16 = 51;
+
+/// The frame kinds of operations on what is followed from other servers.
+const SET_POSITION_KIND: u16 = 60;
+const FORGET_POSITION_KIND: u16 = 61;
+const PROMOTE_KIND: u16 = 62;
 
 /// The frame kind of a batch with an operation of this kind, or without any: the larger of two
 /// where there are several.
@@ -324,6 +350,9 @@ impl<'a> Operation<'a> {
             Operation::RemoveChallenge { .. } => REMOVE_CHALLENGE_KIND,
             Operation::ChangeZone { .. } => CHANGE_ZONE_KIND,
             Operation::DiscardZone { .. } => DISCARD_ZONE_KIND,
+            Operation::SetPosition { .. } => SET_POSITION_KIND,
+            Operation::ForgetPosition { .. } => FORGET_POSITION_KIND,
+            Operation::Promote { .. } => PROMOTE_KIND,
         }
     }
 
@@ -382,6 +411,9 @@ impl<'a> Operation<'a> {
             }
             Operation::ChangeZone { zone, parts } => 8 + zone.len() + parts.len(),
             Operation::DiscardZone { zone } => 4 + zone.len(),
+            Operation::SetPosition { link, .. } => 4 + link.len() + 1 + 40 + 8 + 4,
+            Operation::ForgetPosition { link, .. } => 4 + link.len() + 1,
+            Operation::Promote { .. } => 2,
         }
     }
 
@@ -393,6 +425,8 @@ impl<'a> Operation<'a> {
             self.encode_rules(&mut out);
         } else if (11..=MIXED_BATCH_KIND).contains(&self.kind()) {
             self.encode_values(&mut out);
+        } else if self.kind() >= SET_POSITION_KIND {
+            self.encode_links(&mut out);
         } else if self.kind() >= SET_CHALLENGE_KIND {
             self.encode_names(&mut out);
         } else {
@@ -423,10 +457,11 @@ impl<'a> Operation<'a> {
             32..=36 => input.rules_operation(),
             SET_CHALLENGE_KIND | REMOVE_CHALLENGE_KIND => input.challenge_operation(),
             CHANGE_ZONE_KIND | DISCARD_ZONE_KIND => input.zone_operation(),
+            SET_POSITION_KIND..=PROMOTE_KIND => input.link_operation(),
             _ => Err(format!(
                 "operation of unknown kind {kind}; this program knows 1 to {MIXED_BATCH_KIND}, \
-                 {ADD_RANGES_KIND} to {DELETE_SETS_KIND}, 32 to 36, and {SET_CHALLENGE_KIND} to \
-                 {DISCARD_ZONE_KIND}"
+                 {ADD_RANGES_KIND} to {DELETE_SETS_KIND}, 32 to 36, {SET_CHALLENGE_KIND} to \
+                 {DISCARD_ZONE_KIND}, and {SET_POSITION_KIND} to {PROMOTE_KIND}"
             )),
         }?;
         let left = payload.len() - input.offset;

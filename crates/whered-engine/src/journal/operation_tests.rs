@@ -64,8 +64,24 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::DiscardZone { zone: "example.com." },
     ];
     samples.extend(values());
+    samples.extend(links());
     samples.extend(rules());
     samples
+}
+
+fn links() -> Vec<Operation<'static>> {
+    let replication_id = "0123456789abcdef0123456789abcdef01234567".parse().expect("40 digits");
+    let stream = StreamPosition { replication_id, offset: -1, database: 7 };
+    let set = Operation::SetPosition { link: "fleet", number: 16, stream };
+    let scores: Vec<(&[u8], f64)> = vec![(b"a", -1.5)];
+    let add = Operation::AddScores { number: 16, key: b"k", scores: scores.into() };
+    vec![
+        set.clone(),
+        Operation::ForgetPosition { link: "", number: 142 },
+        Operation::Promote { number: 18, database: 15 },
+        Operation::SwapNumbers { number: 16, other: 143 },
+        Operation::Batch(vec![add, set]),
+    ]
 }
 
 fn rules() -> Vec<Operation<'static>> {
@@ -190,7 +206,7 @@ fn an_unknown_kind_or_version_is_an_error_that_says_what_is_known() {
     assert!(
         Operation::decode(99, &[1])
             .unwrap_err()
-            .contains("knows 1 to 20, 24 to 27, 32 to 36, and 48 to 51")
+            .contains("knows 1 to 20, 24 to 27, 32 to 36, 48 to 51, and 60 to 62")
     );
     assert!(Operation::decode(1, &[9]).unwrap_err().contains("reads version 1"));
     assert!(Operation::decode(1, &[]).unwrap_err().contains("byte 0"));
@@ -249,4 +265,17 @@ fn overrides_of_a_journal_without_probes_are_read_as_they_were_meant() {
         assert_eq!(Operation::decode(9, &payload(code)), Ok(expected));
     }
     assert!(Operation::decode(9, &payload(3)).unwrap_err().contains("override"));
+}
+
+#[test]
+fn a_number_that_no_database_has_and_a_position_in_one_that_is_no_links_are_refused() {
+    let flush = |number| Operation::Flush { number }.encode();
+    assert!(Operation::decode(4, &flush(143)).is_ok());
+    let refused = Operation::decode(4, &flush(144)).unwrap_err();
+    assert!(refused.contains("database number 144; allowed: 0 to 143"), "{refused}");
+    for number in [0, 15, 17, 144, 255] {
+        let payload = Operation::ForgetPosition { link: "l", number }.encode();
+        let refused = Operation::decode(FORGET_POSITION_KIND, &payload).unwrap_err();
+        assert!(refused.contains("which is no link's"), "{number}: {refused}");
+    }
 }

@@ -21,11 +21,12 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use whered_geo::score::cell_of_score;
 use whered_geo::{Cell, Change, ChangeBatch};
 
+use super::numbers::NUMBERS;
 use super::operation::{ALL_NUMBERS, Operation};
 use crate::sync;
 
@@ -36,12 +37,17 @@ const MEMBERS_MAX: usize = 20_000;
 /// How long their names may be together.
 const NAMES_BYTES_MAX: usize = 1 << 20;
 /// The numbered database whose keys can be followed.
-const NUMBER: u8 = 0;
+pub(crate) const WATCHED: usize = 0;
+const NUMBER: u8 = WATCHED as u8;
+/// How many bits a word of numbers has.
+const WORD_BITS: usize = 64;
 
 /// The keys that are followed, and what has become of them.
 #[derive(Debug, Default)]
 pub struct Watch {
     is_followed: AtomicBool,
+    /// Hidden databases whose keys are shown as those of the one that can be followed: bits.
+    shown: [AtomicU64; NUMBERS.div_ceil(WORD_BITS)],
     keys: Mutex<HashMap<Box<[u8]>, FollowedKey>>,
 }
 
@@ -138,6 +144,25 @@ impl Watch {
         changes.collect()
     }
 
+    /// Says which hidden databases have keys of the one that can be followed.
+    pub(crate) fn show(&self, numbers: impl Iterator<Item = u8>) {
+        let mut words = [0; NUMBERS.div_ceil(WORD_BITS)];
+        for number in numbers {
+            words[usize::from(number) / WORD_BITS] |= 1 << (usize::from(number) % WORD_BITS);
+        }
+        for (shown, word) in self.shown.iter().zip(words) {
+            shown.store(word, Ordering::Relaxed);
+        }
+        self.replace_all();
+    }
+
+    /// Whether keys of this database can be followed.
+    fn shows(&self, number: u8) -> bool {
+        let word = self.shown.get(usize::from(number) / WORD_BITS);
+        let word = word.map_or(0, |word| word.load(Ordering::Relaxed));
+        number == NUMBER || word >> (usize::from(number) % WORD_BITS) & 1 == 1
+    }
+
     /// Whether anybody follows anything.
     #[inline]
     pub(crate) fn is_followed(&self) -> bool {
@@ -148,10 +173,10 @@ impl Watch {
     #[cold]
     pub(crate) fn note(&self, operation: &Operation<'_>) {
         match operation {
-            Operation::AddPoints { number: NUMBER, key, points } => self.change(key, |pending| {
+            Operation::AddPoints { number, key, points } => self.change(*number, key, |pending| {
                 points.iter().for_each(|(member, cell)| pending.note(member, Some(*cell)));
             }),
-            Operation::AddScores { number: NUMBER, key, scores } => self.change(key, |pending| {
+            Operation::AddScores { number, key, scores } => self.change(*number, key, |pending| {
                 for (member, score) in scores.iter() {
                     match cell_of_score(score + 0.0) {
                         Some(cell) => pending.note(member, Some(cell)),
@@ -160,28 +185,34 @@ impl Watch {
                     }
                 }
             }),
-            Operation::RemoveMembers { number: NUMBER, key, members } => {
-                self.change(key, |pending| {
+            Operation::RemoveMembers { number, key, members } => {
+                self.change(*number, key, |pending| {
                     members.iter().for_each(|member| pending.note(member, None));
                 });
             }
-            Operation::DeleteKeys { number: NUMBER, keys } => {
-                keys.iter().for_each(|key| self.replace(key));
+            Operation::DeleteKeys { number, keys } => {
+                keys.iter().for_each(|key| self.replace(*number, key));
             }
-            Operation::RemoveRanks { number: NUMBER, key, .. }
-            | Operation::SetText { number: NUMBER, key, .. }
-            | Operation::StoreScores { number: NUMBER, key, .. } => self.replace(key),
+            Operation::RemoveRanks { number, key, .. }
+            | Operation::SetText { number, key, .. }
+            | Operation::StoreScores { number, key, .. } => self.replace(*number, key),
             Operation::Rename(pair) => {
-                self.replace_of(pair.from_number, pair.from);
-                self.replace_of(pair.to_number, pair.to);
+                self.replace(pair.from_number, pair.from);
+                self.replace(pair.to_number, pair.to);
             }
-            Operation::Copy(pair) => self.replace_of(pair.to_number, pair.to),
-            Operation::Flush { number: NUMBER | ALL_NUMBERS }
-            | Operation::SwapNumbers { number: NUMBER, .. }
-            | Operation::SwapNumbers { other: NUMBER, .. } => {
-                let mut keys = sync::lock(&self.keys);
-                keys.values_mut()
-                    .for_each(|followed| followed.pending = PendingChanges::Everything);
+            Operation::Copy(pair) => self.replace(pair.to_number, pair.to),
+            Operation::Flush { number: ALL_NUMBERS } => self.replace_all(),
+            Operation::Flush { number }
+            | Operation::Promote { number, .. }
+            | Operation::ForgetPosition { number, .. }
+                if self.shows(*number) =>
+            {
+                self.replace_all();
+            }
+            Operation::SwapNumbers { number, other }
+                if self.shows(*number) || self.shows(*other) =>
+            {
+                self.replace_all();
             }
             // An expiry time moves nobody until it is over, which is a removal of its own; the rest
             // is of other numbers, or no change of keys.
@@ -192,27 +223,28 @@ impl Watch {
     /// Notes changes that a feed applies, as [`Watch::note`] does.
     #[cold]
     pub(crate) fn note_batch(&self, number: usize, key: &[u8], batch: &ChangeBatch) {
-        if number == usize::from(NUMBER) {
-            self.change(key, |pending| {
-                batch.for_each(|Change { member, cell }| pending.note(member, cell));
-            });
-        }
+        let Ok(number) = u8::try_from(number) else { return };
+        self.change(number, key, |pending| {
+            batch.for_each(|Change { member, cell }| pending.note(member, cell));
+        });
     }
 
-    fn change(&self, key: &[u8], change: impl FnOnce(&mut PendingChanges)) {
+    fn change(&self, number: u8, key: &[u8], change: impl FnOnce(&mut PendingChanges)) {
+        if !self.shows(number) {
+            return;
+        }
         if let Some(followed) = sync::lock(&self.keys).get_mut(key) {
             change(&mut followed.pending);
         }
     }
 
-    fn replace(&self, key: &[u8]) {
-        self.change(key, |pending| *pending = PendingChanges::Everything);
+    fn replace(&self, number: u8, key: &[u8]) {
+        self.change(number, key, |pending| *pending = PendingChanges::Everything);
     }
 
-    fn replace_of(&self, number: u8, key: &[u8]) {
-        if number == NUMBER {
-            self.replace(key);
-        }
+    fn replace_all(&self) {
+        let mut keys = sync::lock(&self.keys);
+        keys.values_mut().for_each(|followed| followed.pending = PendingChanges::Everything);
     }
 }
 

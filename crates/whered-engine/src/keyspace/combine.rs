@@ -214,15 +214,14 @@ impl Keyspace {
         destination: &[u8],
         combination: &Combination<'_>,
     ) -> Result<Written<(usize, bool)>, WriteError> {
-        let written = self.isolated(|| {
+        self.try_isolated(|| {
             let owned = self.read_sorted_sets(number, &combination.keys, |sources| {
                 MemberList::copy_of(&combination.of(sources))
             })?;
             let scores = owned.scores();
             let written = self.store_scores(number, destination, &scores)?;
-            Ok::<_, WriteError>((scores.len(), written.value))
-        });
-        Ok(Written { value: written.value?, ticket: written.ticket })
+            Ok((scores.len(), written.value))
+        })
     }
 }
 

@@ -145,10 +145,9 @@ impl Keys {
         self.expiring.len()
     }
 
-    /// The mean of all expiry times, in milliseconds since 1970.
-    pub(super) fn mean_expiry_millis(&self) -> Option<u64> {
-        let mean = self.expiring_sum_millis.checked_div(self.expiring.len() as u128)?;
-        u64::try_from(mean).ok()
+    /// The sum of all expiry times, in milliseconds since 1970, and how many there are.
+    pub(super) fn expiry_sum_and_count(&self) -> (u128, u128) {
+        (self.expiring_sum_millis, self.expiring.len() as u128)
     }
 
     /// Up to `limit` keys whose time is over.

@@ -331,6 +331,7 @@ impl Keyspace {
         act: impl FnOnce(&mut Value, EntryReservation<'_>, Held<'_>) -> Written<T>,
     ) -> Result<Written<T>, WriteError> {
         let _guard = self.log.gate().shared();
+        self.check_own(number, key)?;
         self.remove_if_over(number, key)?;
         let room = self.log.reserve_batched(size_bytes)?;
         let mut waits = 0;

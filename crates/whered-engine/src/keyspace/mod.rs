@@ -1,15 +1,18 @@
-//! Values by key, in sixteen numbered databases, as Redis users know them.
+//! Values by key, in sixteen numbered databases, as Redis users know them, and in hidden ones that
+//! hold what is followed from other servers.
 //!
 //! Not for: what a command looks like or how a reply is written (the doors), how points lie in
 //! memory (`whered-geo`).
 //!
 //! ```text
-//! gate ─> numbers[0..16] : RwLock<Keys> ─> key ─> Arc<Slot> ─> RwLock<Value>
+//! gate ─> numbers[0..144] : RwLock<Keys> ─> key ─> Arc<Slot> ─> RwLock<Value>
 //!  │       keyspace/keys.rs: the map, SCAN's order, expiry        keyspace/value.rs
 //!  └ a transaction holds it alone (sync.rs)
 //!
 //! reads and sweeping: here      members: keyspace/members.rs      whole keys: keyspace/whole.rs
-//! what a snapshot takes: keyspace/saving.rs
+//! all keys of a database: keyspace/listing.rs       what a snapshot takes: keyspace/saving.rs
+//! which key is followed, and where it lies: keyspace/followed.rs   how far: keyspace/positions.rs
+//! full synchronizations: keyspace/load.rs
 //! ```
 //!
 //! Invariants:
@@ -26,18 +29,24 @@
 //!   map shared until it has all; a value in use is waited for as writers do;
 //! - expiry: a key whose time is over is invisible at once. It goes by a removal of its own in the
 //!   journal, made by the next writer of that key or by [`Keyspace::sweep`]. Replaying asks no
-//!   clock: what was not removed before the end is there again, invisible, and swept.
+//!   clock: what was not removed before the end is there again, invisible, and swept. In a hidden
+//!   database no time is ever over: what is followed goes when its primary says so.
 //!
 //! At the same time: readers of one value share it; writers of different values do not meet.
 //! Costs: a lookup is one hash probe and the value's own cost; SCAN is O(keys given).
 
 mod additions;
 mod combine;
+mod followed;
 mod found;
 mod keys;
+mod listing;
+mod load;
 mod members;
+mod positions;
 mod replay;
 pub(crate) mod saving;
+mod slots;
 mod soon;
 pub(crate) mod sorted_set;
 mod strings;
@@ -49,8 +58,12 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub use additions::{AddCondition, Added, ScoreRules};
 pub use combine::{Aggregate, Combination, CombineOperation, CombinedMembers};
+pub use followed::{KeyRole, Route};
 pub use found::Found;
+pub use load::Load;
 pub use members::{Increment, Popped};
+pub use positions::Position;
+pub use slots::{SLOTS, SlotOwners, key_slot};
 pub use strings::TextChange;
 pub use whole::{ExpiryCondition, Renamed, SetText, TextExpiry, TextSet};
 
@@ -58,7 +71,11 @@ use crate::account::Account;
 use crate::clock::Clock;
 use crate::error::WriteError;
 use crate::journal::log::{Log, Ticket, Written};
+use crate::journal::numbers::NUMBERS;
+pub use crate::journal::numbers::{DATABASE_COUNT, LINKS_MAX, load_number, served_number};
+pub use crate::journal::stream::{ReplicationId, StreamPosition};
 use crate::sync;
+use followed::FollowedKeys;
 use keys::{Entry, Keys, Slot};
 use saving::Saving;
 use soon::{shared_soon, try_shared_soon};
@@ -67,14 +84,13 @@ use value::{Kind, Value};
 /// How often a caller gives the map back to wait for a value in use, before it keeps the map.
 const POLITE_WAITS: usize = 4;
 
-/// How many numbered databases there are.
-pub const DATABASE_COUNT: usize = 16;
-
 /// All keys of all numbered databases.
 ///
-/// Every method panics when `number` is not below [`DATABASE_COUNT`].
+/// Every method panics when `number` is none of a client's database, which is below
+/// [`DATABASE_COUNT`], and none of a link's [`served_number`] or [`load_number`].
 pub struct Keyspace {
-    numbers: [RwLock<Keys>; DATABASE_COUNT],
+    numbers: Box<[RwLock<Keys>]>,
+    followed: FollowedKeys,
     saving: Saving,
     account: Arc<Account>,
     log: Arc<Log>,
@@ -89,10 +105,10 @@ impl Keyspace {
     pub(crate) fn new(log: Arc<Log>, clock: Clock) -> Keyspace {
         let seconds = Arc::new(AtomicU32::new((clock.now_millis() / 1000) as u32));
         let (saving, account) = (Saving::default(), Arc::default());
-        let numbers =
-            std::array::from_fn(|_| RwLock::new(Keys::new(&seconds, saving.epoch(), &account)));
-        let expired = AtomicU64::new(0);
-        Keyspace { numbers, saving, account, log, clock, seconds, expired }
+        let empty = |_| RwLock::new(Keys::new(&seconds, saving.epoch(), &account));
+        let numbers = (0..NUMBERS).map(empty).collect();
+        let (followed, expired) = (FollowedKeys::default(), AtomicU64::new(0));
+        Keyspace { numbers, followed, saving, account, log, clock, seconds, expired }
     }
 
     /// These keys, from now on logged here.
@@ -143,10 +159,9 @@ impl Keyspace {
         let guard = self.log.gate().shared();
         let mut waits = 0;
         loop {
-            let map = self.shared(number);
-            let live = |key: &&[u8]| map.get(key).filter(|entry| !self.is_over(entry));
+            let maps = self.maps_of(number);
             let slots: Vec<Option<Arc<Slot>>> =
-                keys.iter().map(|key| live(key).map(|entry| Arc::clone(&entry.slot))).collect();
+                keys.iter().map(|key| Some(Arc::clone(&maps.live(key)?.slot))).collect();
             // Each is locked once, and all callers lock in the order of addresses.
             let mut distinct: Vec<&Arc<Slot>> = slots.iter().flatten().collect();
             distinct.sort_unstable_by_key(|slot| Arc::as_ptr(slot));
@@ -163,12 +178,12 @@ impl Keyspace {
             if let Some(busy) = busy {
                 // Whoever makes or removes keys does not wait for what is in use.
                 let busy = Arc::clone(busy);
-                drop((values, map));
+                drop((values, maps));
                 drop(shared(&busy.value));
                 waits += 1;
                 continue;
             }
-            drop(map);
+            drop(maps);
             // From here on a transaction cannot change what is read before this is over.
             drop(guard);
             distinct.iter().for_each(|slot| self.note_use(slot));
@@ -185,7 +200,7 @@ impl Keyspace {
     /// What kind of value a key holds; `None` when it does not exist. O(1).
     pub fn kind(&self, number: usize, key: &[u8]) -> Option<Kind> {
         let _guard = self.log.gate().shared();
-        self.shared(number).get(key).filter(|entry| !self.is_over(entry)).map(|e| e.slot.kind)
+        self.live(number, key, |entry| entry.slot.kind)
     }
 
     /// Whether the key exists. O(1).
@@ -197,8 +212,7 @@ impl Keyspace {
     /// `Some(None)` when it stays.
     pub fn expires_at_millis(&self, number: usize, key: &[u8]) -> Option<Option<u64>> {
         let _guard = self.log.gate().shared();
-        let keys = self.shared(number);
-        keys.get(key).filter(|entry| !self.is_over(entry)).map(Entry::expires_at_millis)
+        self.live(number, key, Entry::expires_at_millis)
     }
 
     /// For how many seconds a key has not been used; a sweep behind at most.
@@ -217,83 +231,9 @@ impl Keyspace {
         slot.inspect(|slot| self.note_use(slot)).is_some()
     }
 
-    /// The number of keys; those whose time is over count until they are swept. O(1).
-    pub fn len(&self, number: usize) -> usize {
-        let _guard = self.log.gate().shared();
-        self.shared(number).entries.len()
-    }
-
-    /// Whether there is no key. O(1).
-    pub fn is_empty(&self, number: usize) -> bool {
-        self.len(number) == 0
-    }
-
-    /// The number of keys that have an expiry time. O(1).
-    pub fn expiring_len(&self, number: usize) -> usize {
-        let _guard = self.log.gate().shared();
-        self.shared(number).expiring_len()
-    }
-
-    /// How long keys that have an expiry time stay, in the mean, in milliseconds; 0 without any.
-    /// Those whose time is over, and that are not removed yet, stay for no time. O(1).
-    pub fn mean_life_millis(&self, number: usize) -> u64 {
-        let _guard = self.log.gate().shared();
-        let now_millis = self.now_millis();
-        self.shared(number).mean_expiry_millis().map_or(0, |at| at.saturating_sub(now_millis))
-    }
-
     /// How many keys were removed since the start because their time was over. O(1).
     pub fn expired_total(&self) -> u64 {
         self.expired.load(Ordering::Relaxed)
-    }
-
-    /// Every key, in no particular order. O(keys).
-    pub fn keys(&self, number: usize) -> Vec<Vec<u8>> {
-        let _guard = self.log.gate().shared();
-        let now_millis = self.now_millis();
-        let keys = self.shared(number);
-        let live = keys.entries.iter().filter(|(_, entry)| !entry.is_over(|| now_millis));
-        live.map(|(key, _)| key.to_vec()).collect()
-    }
-
-    /// Some key, chosen by a random number. O(log keys).
-    pub fn random_key(&self, number: usize, random: u64) -> Option<Vec<u8>> {
-        let _guard = self.log.gate().shared();
-        let now_millis = self.now_millis();
-        let keys = self.shared(number);
-        // The hashes have 48 bits.
-        let from = random >> 16;
-        let in_order = keys.by_hash.range(from..).chain(keys.by_hash.range(..from));
-        let mut candidates = in_order.flat_map(|(_, same_hash)| same_hash);
-        let live =
-            candidates.find(|key| keys.get(key).is_some_and(|entry| !entry.is_over(|| now_millis)));
-        live.map(|key| key.to_vec())
-    }
-
-    /// One step of an iteration: about `count` keys from `cursor` on with what they hold, and the
-    /// cursor of the next step (0 at the end).
-    ///
-    /// A key that is there during the whole iteration is given exactly once; one that comes or
-    /// goes meanwhile may or may not be given. Keys with equal hashes are given together, so a
-    /// step may hold a few more than `count`.
-    pub fn scan(&self, number: usize, cursor: u64, count: usize) -> (u64, Vec<(Vec<u8>, Kind)>) {
-        let _guard = self.log.gate().shared();
-        let now_millis = self.now_millis();
-        let keys = self.shared(number);
-        let mut found = Vec::new();
-        let mut seen = 0;
-        for (hash, same_hash) in keys.by_hash.range(cursor..) {
-            if seen >= count.max(1) {
-                return (*hash, found);
-            }
-            seen += same_hash.len();
-            let live = same_hash.iter().filter_map(|key| {
-                let entry = keys.get(key).filter(|entry| !entry.is_over(|| now_millis))?;
-                Some((key.to_vec(), entry.slot.kind))
-            });
-            found.extend(live);
-        }
-        (0, found)
     }
 
     /// Runs operations with nobody else's between them, kept in the journal all or none, and
@@ -314,6 +254,15 @@ impl Keyspace {
         let value = act();
         std::mem::forget(batch);
         Written { value, ticket: self.log.end_batch() }
+    }
+
+    /// As [`Keyspace::isolated`], for what can fail: what was applied before that is kept.
+    fn try_isolated<R>(
+        &self,
+        act: impl FnOnce() -> Result<R, WriteError>,
+    ) -> Result<Written<R>, WriteError> {
+        let Written { value, ticket } = self.isolated(act);
+        Ok(Written { value: value?, ticket })
     }
 
     /// Runs something that is a change of other things as if it were one of a key: not in the
@@ -359,14 +308,19 @@ impl Keyspace {
 
     /// The key's slot, unless its time is over. The map is given back at once.
     fn live_slot(&self, number: usize, key: &[u8]) -> Option<Arc<Slot>> {
-        let keys = self.shared(number);
-        let entry = keys.get(key).filter(|entry| !self.is_over(entry))?;
-        Some(Arc::clone(&entry.slot))
+        self.live(number, key, |entry| Arc::clone(&entry.slot))
     }
 
-    /// The clock is asked only for keys that have an expiry time.
-    fn is_over(&self, entry: &Entry) -> bool {
-        entry.is_over(|| self.now_millis())
+    /// What a key has, wherever it lies, unless its time is over.
+    fn live<R>(&self, number: usize, key: &[u8], look: impl FnOnce(&Entry) -> R) -> Option<R> {
+        let keys = self.shared(self.number_of(number, key)?);
+        keys.get(key).filter(|entry| !self.is_over(number, entry)).map(look)
+    }
+
+    /// Whether a key's time is over for those who ask for it in this database. The clock is asked
+    /// only for keys that have an expiry time.
+    fn is_over(&self, number: usize, entry: &Entry) -> bool {
+        number < DATABASE_COUNT && entry.is_over(|| self.now_millis())
     }
 
     fn note_use(&self, slot: &Slot) {
@@ -390,7 +344,7 @@ impl Keyspace {
 impl Keyspace {
     /// What [`Keyspace::memory_bytes`] should be while nobody holds values.
     pub(crate) fn recounted_bytes(&self) -> u64 {
-        (0..DATABASE_COUNT).map(|number| self.shared(number).recounted_bytes()).sum()
+        (0..NUMBERS).map(|number| self.shared(number).recounted_bytes()).sum()
     }
 }
 
@@ -406,7 +360,7 @@ impl Drop for EndOfBatch<'_> {
 }
 
 fn number_byte(number: usize) -> u8 {
-    assert!(number < DATABASE_COUNT, "doors allow database numbers 0 to 15 only");
+    assert!(number < NUMBERS, "doors allow database numbers 0 to 15 only");
     number as u8
 }
 

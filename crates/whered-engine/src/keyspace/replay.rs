@@ -9,7 +9,7 @@ use whered_geo::{ChangeBatch, Points};
 use super::keys::Entry;
 use super::saving::Image;
 use super::value::{Ordered, Value};
-use super::{DATABASE_COUNT, Keyspace, exclusive, shared};
+use super::{DATABASE_COUNT, Keyspace, NUMBERS, exclusive, shared};
 use crate::journal::operation::{ALL_NUMBERS, KeyPair, Operation};
 
 impl Keyspace {
@@ -105,7 +105,7 @@ impl Keyspace {
     pub(crate) fn end_replaying_early(&self) {
         self.saving.images().clear();
         self.saving.set_replaying_early(false);
-        for number in 0..DATABASE_COUNT {
+        for number in 0..NUMBERS {
             let mut keys = self.exclusive(number);
             let is_empty = |entry: &Entry| shared(&entry.slot.value).is_empty();
             let empty = keys.entries.iter().filter(|(_, entry)| is_empty(entry));
@@ -171,7 +171,11 @@ impl Keyspace {
                 let (number, other) = (usize::from(*number), usize::from(*other));
                 self.with_two(number, other, |mut maps| maps.swap());
             }
-            _ => return false,
+            Operation::Promote { number, database } => {
+                let (number, database) = (usize::from(*number), usize::from(*database));
+                drop(self.with_two(number, database, |mut maps| maps.absorb(&self.saving)));
+            }
+            _ => return self.replay_position(operation),
         }
         true
     }

@@ -41,7 +41,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::keys::{Keys, Slot};
 use super::value::Value;
-use super::{DATABASE_COUNT, Keyspace, shared};
+use super::{Keyspace, NUMBERS, shared};
 use crate::sync;
 
 /// How far snapshots are with a slot: in the upper half the one that has it in hand, or in whose
@@ -241,7 +241,7 @@ impl Keyspace {
     /// Begins a snapshot between two operations; `note` sees no operation half done.
     pub(crate) fn begin_saving<R>(&self, note: impl FnOnce() -> R) -> R {
         let _alone = self.log.gate().exclusive();
-        for number in 0..DATABASE_COUNT {
+        for number in 0..NUMBERS {
             self.exclusive(number).origin = Some(number as u8);
         }
         self.saving.registered().clear();
@@ -257,7 +257,7 @@ impl Keyspace {
         if !registered.is_empty() {
             return registered;
         }
-        while usize::from(walk.origin) < DATABASE_COUNT {
+        while usize::from(walk.origin) < NUMBERS {
             let found = self.walk_on(walk, limit);
             if !found.is_empty() {
                 return found;
@@ -270,8 +270,7 @@ impl Keyspace {
     fn walk_on(&self, walk: &mut Walk, limit: usize) -> Vec<ToSave> {
         let guard = self.log.gate().shared();
         let mut found = Vec::new();
-        let find =
-            || (0..DATABASE_COUNT).find(|number| self.shared(*number).origin == Some(walk.origin));
+        let find = || (0..NUMBERS).find(|number| self.shared(*number).origin == Some(walk.origin));
         let Some(number) = find() else {
             drop(guard);
             // Databases may have been exchanged during the search. Alone it is certain.

@@ -47,13 +47,14 @@ impl Keyspace {
         change: impl Fn(Option<&[u8]>, Option<u64>) -> (T, TextChange),
     ) -> Result<Written<T>, WriteError> {
         let _guard = self.log.gate().shared();
+        self.check_own(number, key)?;
         self.remove_if_over(number, key)?;
         let mut room_bytes = set_operation(number, key, None, &[0; 64]).size_bytes();
         loop {
             let room = self.log.reserve_batched(room_bytes)?;
             let now_millis = self.now_millis();
             let mut keys = self.exclusive(number);
-            let live = keys.get(key).filter(|entry| !entry.is_over(|| now_millis));
+            let live = keys.get(key).filter(|entry| !self.is_over(number, entry));
             let old_expiry = live.and_then(Entry::expires_at_millis);
             let (value, change) = match live {
                 None => change(None, None),
@@ -112,8 +113,7 @@ impl Keyspace {
         pairs: &[(&[u8], &[u8])],
         only_new: bool,
     ) -> Result<Written<bool>, WriteError> {
-        let written = self.isolated(|| self.set_each_string(number, pairs, only_new));
-        Ok(Written { value: written.value?, ticket: written.ticket })
+        self.try_isolated(|| self.set_each_string(number, pairs, only_new))
     }
 
     fn set_each_string(
@@ -122,6 +122,7 @@ impl Keyspace {
         pairs: &[(&[u8], &[u8])],
         only_new: bool,
     ) -> Result<bool, WriteError> {
+        pairs.iter().try_for_each(|(key, _)| self.check_own(number, key))?;
         let operations: Vec<Operation<'_>> =
             pairs.iter().map(|(key, text)| set_operation(number, key, None, text)).collect();
         // All room first: either all of them are applied, or none.
@@ -129,9 +130,8 @@ impl Keyspace {
             .iter()
             .map(|operation| self.log.reserve_batched(operation.size_bytes()))
             .collect::<Result<_, _>>()?;
-        let now_millis = self.now_millis();
         let mut keys = self.exclusive(number);
-        let exists = |key: &[u8]| keys.get(key).is_some_and(|it| !it.is_over(|| now_millis));
+        let exists = |key: &[u8]| keys.get(key).is_some_and(|it| !self.is_over(number, it));
         if only_new && pairs.iter().any(|(key, _)| exists(key)) {
             return Ok(false);
         }

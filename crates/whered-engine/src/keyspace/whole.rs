@@ -11,7 +11,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::keys::{Entry, Keys};
+use super::keys::{Entry, Keys, Slot};
+use super::saving::Saving;
 use super::value::{Kind, Value};
 use super::{AddCondition, DATABASE_COUNT, Keyspace, number_byte, shared};
 use crate::error::WriteError;
@@ -115,6 +116,7 @@ impl Keyspace {
     ) -> Result<Written<usize>, WriteError> {
         let operation = delete_operation(number, names);
         let _guard = self.log.gate().shared();
+        names.iter().try_for_each(|key| self.check_own(number, key))?;
         let room = self.log.reserve_batched(operation.size_bytes())?;
         let mut keys = self.exclusive(number);
         let removed: Vec<_> =
@@ -123,7 +125,7 @@ impl Keyspace {
         drop(keys);
         // A key whose time is over was not there for anybody. What is left is to free millions of
         // points, which takes long and needs no lock.
-        let live = removed.iter().filter(|(_, entry)| !self.is_over(entry));
+        let live = removed.iter().filter(|(_, entry)| !self.is_over(number, entry));
         let count = live.inspect(|(key, _)| each(key)).count();
         self.expired.fetch_add((removed.len() - count) as u64, Ordering::Relaxed);
         Ok(Written { value: count, ticket })
@@ -156,7 +158,7 @@ impl Keyspace {
     pub(super) fn remove_if_over(&self, number: usize, key: &[u8]) -> Result<(), WriteError> {
         let is_over = {
             let keys = self.shared(number);
-            keys.has_expiring() && keys.get(key).is_some_and(|entry| self.is_over(entry))
+            keys.has_expiring() && keys.get(key).is_some_and(|entry| self.is_over(number, entry))
         };
         if is_over {
             self.remove_over(number, &[key], self.now_millis())?;
@@ -164,13 +166,14 @@ impl Keyspace {
         Ok(())
     }
 
-    /// Removes every key of one numbered database, or of all.
+    /// Removes every key of one numbered database, or of all that clients have.
     ///
     /// # Errors
     /// As [`Keyspace::delete_keys`].
     pub fn flush(&self, number: Option<usize>) -> Result<Written<()>, WriteError> {
         let operation = Operation::Flush { number: number.map_or(ALL_NUMBERS, number_byte) };
         let _guard = self.log.gate().shared();
+        self.check_own_database(number)?;
         let room = self.log.reserve_batched(operation.size_bytes())?;
         let range = number.map_or(0..DATABASE_COUNT, |number| number..number + 1);
         // Locked in ascending order, and all of them at once: one point in time for all.
@@ -201,11 +204,12 @@ impl Keyspace {
         };
         let value = Value::of_text(set.text);
         let _guard = self.log.gate().shared();
+        self.check_own(number, key)?;
         self.remove_if_over(number, key)?;
         let room = self.log.reserve_batched(operation(None).size_bytes())?;
         let now_millis = self.now_millis();
         let mut keys = self.exclusive(number);
-        let live = keys.get(key).filter(|entry| !entry.is_over(|| now_millis));
+        let live = keys.get(key).filter(|entry| !self.is_over(number, entry));
         let mut outcome = TextSet::default();
         if set.wants_old
             && let Some(entry) = live
@@ -264,6 +268,7 @@ impl Keyspace {
             Operation::StoreScores { number: number_byte, key, scores: Cow::Borrowed(scores) };
         let value = Value::of_scores(scores.iter().copied());
         let _guard = self.log.gate().shared();
+        self.check_own(number, key)?;
         let room = self.log.reserve_batched(operation.size_bytes())?;
         let mut keys = self.exclusive(number);
         let old = keys.put(key, value, None);
@@ -274,7 +279,7 @@ impl Keyspace {
     }
 
     /// Lets a key's time be over at a moment, in milliseconds since 1970, and says whether it was
-    /// done. A moment that has come removes the key.
+    /// done. A moment that has come removes the key, unless a link sets it.
     ///
     /// # Errors
     /// As [`Keyspace::delete_keys`].
@@ -291,6 +296,8 @@ impl Keyspace {
             }
             match u64::try_from(at_millis) {
                 Ok(at) if at > now_millis => NewExpiry::At(at),
+                // What is followed goes when its primary says so. 0 stands for never.
+                at if number >= DATABASE_COUNT => NewExpiry::At(at.unwrap_or(1).max(1)),
                 _ => NewExpiry::Over,
             }
         })
@@ -320,11 +327,12 @@ impl Keyspace {
             expires_at_millis,
         };
         let _guard = self.log.gate().shared();
+        self.check_own(number, key)?;
         // The removal of the key takes less room than its expiry time.
         let room = self.log.reserve_batched(operation(None).size_bytes())?;
         let now_millis = self.now_millis();
         let mut keys = self.exclusive(number);
-        let live = keys.get(key).filter(|entry| !entry.is_over(|| now_millis));
+        let live = keys.get(key).filter(|entry| !self.is_over(number, entry));
         let chosen = live.map_or(NewExpiry::Unchanged, |entry| choose(entry, now_millis));
         let (expires_at_millis, ticket) = match chosen {
             NewExpiry::Unchanged => {
@@ -412,13 +420,15 @@ impl Keyspace {
             to,
         };
         let _guard = self.log.gate().shared();
+        self.check_own(number, from)?;
+        self.check_own(to_number, to)?;
         let room = self.log.reserve_batched(Operation::Rename(pair).size_bytes())?;
-        let now_millis = self.now_millis();
-        let live = |keys: &Keys, key: &[u8]| {
-            keys.get(key).filter(|entry| !entry.is_over(|| now_millis)).map(|e| e.slot.kind)
+        let live = |number: usize, keys: &Keys, key: &[u8]| {
+            keys.get(key).filter(|entry| !self.is_over(number, entry)).map(|e| e.slot.kind)
         };
         let (value, ticket, replaced) = self.with_two(number, to_number, |mut maps| {
-            let (found, taken) = (live(maps.from(), from), live(maps.to(), to).is_some());
+            let found = live(number, maps.from(), from);
+            let taken = live(to_number, maps.to(), to).is_some();
             let (value, transfer) = match choose(found, taken) {
                 Ok(chosen) => chosen,
                 Err(value) => return (value, room.unused(), None),
@@ -448,6 +458,8 @@ impl Keyspace {
         let operation =
             Operation::SwapNumbers { number: number_byte(number), other: number_byte(other) };
         let _guard = self.log.gate().shared();
+        self.check_own_database(Some(number))?;
+        self.check_own_database(Some(other))?;
         let room = self.log.reserve_batched(operation.size_bytes())?;
         self.with_two(number, other, |mut maps| {
             maps.swap();
@@ -492,7 +504,7 @@ pub(super) struct TwoMaps<'a> {
 }
 
 /// What a transfer has put out of its place, to be freed without a lock.
-type Replaced = Option<Arc<super::keys::Slot>>;
+type Replaced = Option<Arc<Slot>>;
 
 impl TwoMaps<'_> {
     fn from(&self) -> &Keys {
@@ -514,6 +526,31 @@ impl TwoMaps<'_> {
         let value = shared(&entry.slot.value).clone();
         let expires_at_millis = entry.expires_at_millis();
         self.to().put(to, value, expires_at_millis)
+    }
+
+    /// Moves all keys of the first map to the second, in the place of those of the same names.
+    /// The keys of the smaller map are those that go.
+    pub(super) fn absorb(&mut self, saving: &Saving) -> Vec<Arc<Slot>> {
+        let Some(to) = &mut self.to else {
+            return Vec::new();
+        };
+        let stays = self.from.entries.len() > to.entries.len();
+        if stays {
+            std::mem::swap(self.from, *to);
+        }
+        let moved: Vec<Box<[u8]>> = self.from.entries.keys().cloned().collect();
+        let mut replaced = Vec::new();
+        for key in moved {
+            if stays && to.get(&key).is_some() {
+                replaced.extend(self.from.remove(&key).map(|entry| entry.slot));
+                continue;
+            }
+            saving.before_rename(self.from, &key);
+            let Some(entry) = self.from.remove(&key) else { continue };
+            let expires_at_millis = entry.expires_at_millis();
+            replaced.extend(to.put_slot(&key, entry.slot, expires_at_millis));
+        }
+        replaced
     }
 
     pub(super) fn swap(&mut self) {

@@ -35,7 +35,6 @@ mod decimal;
 mod deferred_replies;
 mod double;
 mod gate;
-mod glob;
 mod input;
 mod listen;
 mod long_double;
@@ -75,7 +74,6 @@ use whered_engine::Engine;
 
 use commands::CommandTable;
 pub use counters::RespCounters;
-pub use glob::matches as key_matches;
 use listen::Listener;
 use notifier::Notifier;
 pub(crate) use options::RefreshZone;
@@ -86,6 +84,7 @@ use statistics::Statistics;
 pub(crate) use statistics::Totals;
 pub use users::{NameKind, PasswordHash, UserOptions, hash as password_hash};
 use users::{User, Users};
+pub use whered_engine::glob::matches as key_matches;
 use worker::Worker;
 
 use crate::certificates::CurrentTls;

@@ -19,7 +19,7 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use whered_engine::sync;
 
 use super::clients::{Client, Message};
-use super::glob;
+use whered_engine::glob;
 
 /// The registry of the listener.
 #[derive(Default)]

@@ -52,6 +52,9 @@ impl From<WriteError> for Failure {
     fn from(error: WriteError) -> Failure {
         Failure::made(match &error {
             WriteError::WrongKind => format!("WRONGTYPE {error}"),
+            WriteError::Followed => {
+                "READONLY You can't write against a read only replica.".to_owned()
+            }
             WriteError::Full(_) | WriteError::Poisoned(_) => {
                 format!("MISCONF {error}; writes are refused, reads go on")
             }

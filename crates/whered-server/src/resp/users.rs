@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 use whered_engine::sync;
 
-use super::glob;
+use whered_engine::glob;
 
 /// The SHA-256 of a password.
 pub type PasswordHash = [u8; 32];

@@ -11,6 +11,7 @@ use whered_geo::{Cell, Place};
 use whered_ip::{Block, MemberList, Prefix};
 
 use super::{ADD_RANGES_KIND, ALL_NUMBERS};
+use crate::journal::numbers::NUMBERS;
 
 /// Collects the bytes of a payload.
 pub(crate) struct Encoder(pub(crate) Vec<u8>);
@@ -163,10 +164,10 @@ impl<'a> Decoder<'a> {
     #[inline]
     pub(crate) fn number(&mut self, all_allowed: bool) -> Result<u8, String> {
         let number = self.u8()?;
-        if number < 16 || (all_allowed && number == ALL_NUMBERS) {
+        if usize::from(number) < NUMBERS || (all_allowed && number == ALL_NUMBERS) {
             Ok(number)
         } else {
-            Err(self.wrong(&format!("database number {number}; allowed: 0 to 15")))
+            Err(self.wrong(&format!("database number {number}; allowed: 0 to {}", NUMBERS - 1)))
         }
     }
 

@@ -9,10 +9,12 @@ use std::borrow::Cow;
 use whered_geo::{Cell, Place};
 
 use super::{
-    ADD_POINTS_KIND, BATCH_KIND, DELETE_SETS_KIND, DISCARD_ZONE_KIND, Decoder, Encoder, KeyPair,
-    LOAD_MEMBERS_KIND, MIXED_BATCH_KIND, Operation, REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores,
-    VERSION, is_of_keyspace, push_to_batch,
+    ADD_POINTS_KIND, BATCH_KIND, DELETE_SETS_KIND, DISCARD_ZONE_KIND, Decoder, Encoder,
+    FORGET_POSITION_KIND, KeyPair, LOAD_MEMBERS_KIND, MIXED_BATCH_KIND, Operation, PROMOTE_KIND,
+    REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores, VERSION, is_of_keyspace, push_to_batch,
 };
+use crate::journal::numbers::link_of;
+use crate::journal::stream::{ReplicationId, StreamPosition};
 
 impl Operation<'_> {
     pub(super) fn encode_first_kinds(&self, out: &mut Encoder) {
@@ -97,6 +99,28 @@ impl Operation<'_> {
                 out.bytes(parts);
             }
             Operation::DiscardZone { zone } => out.bytes(zone.as_bytes()),
+            _ => {}
+        }
+    }
+
+    /// Operations on what is followed from other servers.
+    pub(super) fn encode_links(&self, out: &mut Encoder) {
+        match self {
+            Operation::SetPosition { link, number, stream } => {
+                out.bytes(link.as_bytes());
+                out.u8(*number);
+                out.0.extend_from_slice(stream.replication_id.as_str().as_bytes());
+                out.u64(stream.offset as u64);
+                out.u32(stream.database);
+            }
+            Operation::ForgetPosition { link, number } => {
+                out.bytes(link.as_bytes());
+                out.u8(*number);
+            }
+            Operation::Promote { number, database } => {
+                out.u8(*number);
+                out.u8(*database);
+            }
             _ => {}
         }
     }
@@ -230,6 +254,31 @@ impl<'a> Decoder<'a> {
         Ok(Operation::ChangeZone { zone: zone.into(), parts: self.bytes()?.into() })
     }
 
+    pub(super) fn link_operation(&mut self) -> Result<Operation<'a>, String> {
+        if self.kind == PROMOTE_KIND {
+            let (number, database) = (self.served_number()?, self.number(false)?);
+            return Ok(Operation::Promote { number, database });
+        }
+        let (link, number) = (self.text()?, self.served_number()?);
+        if self.kind == FORGET_POSITION_KIND {
+            return Ok(Operation::ForgetPosition { link, number });
+        }
+        let replication_id = ReplicationId::from_bytes(self.array()?)
+            .ok_or_else(|| self.wrong("a replication id that is not of hexadecimal digits"))?;
+        let offset = self.u64()? as i64;
+        let stream = StreamPosition { replication_id, offset, database: self.u32()? };
+        Ok(Operation::SetPosition { link, number, stream })
+    }
+
+    /// The number of the database that holds what a link serves.
+    fn served_number(&mut self) -> Result<u8, String> {
+        let number = self.u8()?;
+        match link_of(number) {
+            Some(_) => Ok(number),
+            None => Err(self.wrong(&format!("database number {number}, which is no link's"))),
+        }
+    }
+
     pub(super) fn batch(&mut self) -> Result<Operation<'a>, String> {
         let operations = self.list(|input| {
             let kind = input.u16()?;
@@ -320,5 +369,48 @@ impl<'a> AddedPoints<'a> {
         }
         let cell = self.input.cell()?;
         Ok(Some((self.input.bytes()?, cell)))
+    }
+}
+
+/// The payload of an [`Operation::AddPoints`] that is made point by point, for a caller that has no
+/// list of them.
+pub(crate) struct AddedPointsEncoder {
+    out: Encoder,
+    head_bytes: usize,
+}
+
+impl AddedPointsEncoder {
+    pub(crate) fn new(number: u8, key: &[u8]) -> AddedPointsEncoder {
+        let mut out = Encoder(Vec::new());
+        out.u8(VERSION);
+        out.u8(number);
+        out.bytes(key);
+        let head_bytes = out.0.len();
+        AddedPointsEncoder { out, head_bytes }
+    }
+
+    /// The frame kind.
+    pub(crate) fn kind(&self) -> u16 {
+        ADD_POINTS_KIND
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, member: &[u8], cell: Cell) {
+        self.out.u64(cell.bits());
+        self.out.bytes(member);
+    }
+
+    /// What the points take.
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.out.0.len() - self.head_bytes
+    }
+
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.out.0
+    }
+
+    /// Forgets the points and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.out.0.truncate(self.head_bytes);
     }
 }

@@ -5,10 +5,10 @@
 
 use super::parameters::{PARAMETERS, Parameter};
 use super::{Action, Command, Effect, Failure, Flag, OPERATOR, Outcome, cut, wrong_arity};
-use crate::resp::glob;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
+use whered_engine::glob;
 
 const CONFIG_COMMAND: Command = Command { since: "2.0.0", ..OPERATOR };
 

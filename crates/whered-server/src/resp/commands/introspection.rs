@@ -7,10 +7,10 @@ use super::{
     Access, Action, Channels, Command, CommandTable, Effect, Failure, Flag, InTransaction, Members,
     Outcome, SYNTAX_ERROR, WhenFull,
 };
-use crate::resp::glob;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
+use whered_engine::glob;
 
 /// The version of Redis whose replies are given.
 pub(super) const REDIS_VERSION: &str = "7.0.15";

@@ -11,10 +11,10 @@ use super::{
     Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
     NameKind, NameSpec, Outcome, SYNTAX_ERROR, WhenFull, integer, number,
 };
-use crate::resp::glob;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
+use whered_engine::glob;
 
 const KEYS: Command = Command {
     name: "",

@@ -12,10 +12,11 @@ use super::{
     Access, Action, Channels, Command, Effect, Failure, Flag, InTransaction, KeySpec, Members,
     Outcome, SYNTAX_ERROR, WRONG_KIND, WhenFull, integer, number, read_ordered,
 };
+use crate::resp::double;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
-use crate::resp::{double, glob};
+use whered_engine::glob;
 
 pub(super) const SORTED_SET: Command = Command {
     name: "",

@@ -1,0 +1,205 @@
+//! A full synchronization: whole sorted sets into a hidden database of their own.
+//!
+//! For: what a primary's dump has, as it comes. Not for: reading a dump, changes after it
+//! (`Keyspace::follow`).
+//!
+//! ```text
+//! member, score ─┬─ a cell ──> batch, and the same as an entry ─┬─ full ──> applied and appended
+//!                └─ another ─> list ────────────────────────────┘
+//! finish: both databases exchanged, position ── one entry; what was served before is freed
+//! ```
+//!
+//! Readers see the data that was there before until `finish`, and then all of the new one. A load
+//! that ends before that leaves nothing: what is in its database is of no worth after a start.
+//! Memory: [`MEMBERS_MAX`] members with their names, up to [`NAMES_BYTES_MAX`], three times: to be
+//! applied, being applied, and for the journal. Cost: the index's own for changes in bulk.
+
+use whered_geo::score::cell_of_score;
+use whered_geo::{ChangeBatch, Points};
+
+use super::additions::ScoreRules;
+use super::positions::set_position;
+use super::{Keyspace, StreamPosition, load_number, number_byte, served_number};
+use crate::error::WriteError;
+use crate::journal::log::{EntryReservation, Ticket, Written};
+use crate::journal::operation::{AddedPointsEncoder, Operation};
+
+/// How many members are applied at once.
+const MEMBERS_MAX: usize = 1 << 18;
+/// How long their names are together, unless one name is longer.
+const NAMES_BYTES_MAX: usize = 8 << 20;
+
+/// A full synchronization that goes on. Dropping it unfinished forgets all that it has loaded.
+pub struct Load<'a> {
+    keyspace: &'a Keyspace,
+    link: usize,
+    /// The sorted set that members come for.
+    key: Vec<u8>,
+    expires_at_millis: Option<u64>,
+    points: ChangeBatch,
+    entry: AddedPointsEncoder,
+    scores: ScoreList,
+    is_finished: bool,
+}
+
+/// Members with scores that are no cells.
+#[derive(Default)]
+struct ScoreList {
+    names: Vec<u8>,
+    /// Where each name ends, and its score.
+    ends: Vec<(usize, f64)>,
+}
+
+impl ScoreList {
+    fn push(&mut self, member: &[u8], score: f64) {
+        self.names.extend_from_slice(member);
+        self.ends.push((self.names.len(), score));
+    }
+
+    fn scores(&self) -> Vec<(&[u8], f64)> {
+        let mut start = 0;
+        let one = |&(end, score): &(usize, f64)| {
+            (&self.names[std::mem::replace(&mut start, end)..end], score)
+        };
+        self.ends.iter().map(one).collect()
+    }
+
+    fn clear(&mut self) {
+        self.names.clear();
+        self.ends.clear();
+    }
+}
+
+impl Keyspace {
+    /// Begins a full synchronization of a link. One link has one at a time.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the journal has no room or has failed, or nobody has asked for the link
+    /// by [`Keyspace::link`].
+    pub fn begin_load(&self, link: usize) -> Result<Load<'_>, WriteError> {
+        self.link_name(link)?;
+        // What a load left behind that a restart has ended is not to be mixed with this one.
+        self.flush(Some(load_number(link)))?;
+        Ok(Load {
+            keyspace: self,
+            link,
+            key: Vec::new(),
+            expires_at_millis: None,
+            points: Points::new().change_batch(),
+            entry: AddedPointsEncoder::new(number_byte(load_number(link)), b""),
+            scores: ScoreList::default(),
+            is_finished: false,
+        })
+    }
+}
+
+impl Load<'_> {
+    /// Begins a sorted set, whose members come next; its time is over at a moment in milliseconds
+    /// since 1970, if at all.
+    pub fn sorted_set(&mut self, key: &[u8], expires_at_millis: Option<u64>) {
+        self.clear();
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.expires_at_millis = expires_at_millis;
+        self.entry = AddedPointsEncoder::new(number_byte(load_number(self.link)), key);
+    }
+
+    /// Adds a member to the sorted set.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the score is no number, or the journal has no room or has failed. The
+    /// load is then to be dropped.
+    pub fn member(&mut self, member: &[u8], score: f64) -> Result<(), WriteError> {
+        if score.is_nan() {
+            let why = "a score of a sorted set is no number (NaN)";
+            return Err(WriteError::Refused(why.to_owned()));
+        }
+        match cell_of_score(score + 0.0) {
+            Some(cell) => {
+                self.points.push(member, Some(cell));
+                self.entry.push(member, cell);
+            }
+            None => self.scores.push(member, score),
+        }
+        let len = self.points.len() + self.scores.ends.len();
+        let bytes = self.entry.len_bytes() + self.scores.names.len();
+        if len >= MEMBERS_MAX || bytes >= NAMES_BYTES_MAX { self.apply() } else { Ok(()) }
+    }
+
+    /// Ends the sorted set.
+    ///
+    /// # Errors
+    /// As [`Load::member`].
+    pub fn end_sorted_set(&mut self) -> Result<(), WriteError> {
+        self.apply()?;
+        if let Some(at) = self.expires_at_millis.take() {
+            let at_millis = i64::try_from(at).unwrap_or(i64::MAX);
+            let number = load_number(self.link);
+            let always = super::ExpiryCondition::default();
+            self.keyspace.set_expiry(number, &self.key, at_millis, always)?;
+        }
+        Ok(())
+    }
+
+    /// Serves what was loaded, in the place of what was served before, from this position on.
+    ///
+    /// # Errors
+    /// [`WriteError`] when the journal has no room or has failed; then what was served before is
+    /// served still, and its position is as it was.
+    pub fn finish(mut self, stream: StreamPosition) -> Result<Ticket, WriteError> {
+        let (keyspace, link) = (self.keyspace, self.link);
+        let (served, loaded) = (served_number(link), load_number(link));
+        let Written { value: replaced, ticket } = keyspace.try_isolated(|| {
+            let name = keyspace.link_name(link)?;
+            let (number, other) = (number_byte(served), number_byte(loaded));
+            let operations =
+                [Operation::SwapNumbers { number, other }, set_position(link, &name, stream)];
+            let rooms =
+                operations.each_ref().map(|it| keyspace.log.reserve_batched(it.size_bytes()));
+            let [swap, position] = rooms;
+            for (operation, room) in operations.iter().zip([swap?, position?]) {
+                keyspace.replay(operation);
+                room.append(operation);
+            }
+            Ok(keyspace.exclusive(loaded).take())
+        })?;
+        // Freeing millions of points takes long and needs no lock.
+        drop(replaced);
+        self.is_finished = true;
+        Ok(ticket)
+    }
+
+    /// Applies what has come so far.
+    fn apply(&mut self) -> Result<(), WriteError> {
+        let number = load_number(self.link);
+        if !self.points.is_empty() {
+            let entry = &self.entry;
+            let append =
+                |room: EntryReservation<'_>| room.append_encoded(entry.kind(), entry.payload());
+            let size_bytes = entry.payload().len();
+            self.keyspace.apply_batch(number, &self.key, &mut self.points, size_bytes, append)?;
+        }
+        if !self.scores.ends.is_empty() {
+            let scores = self.scores.scores();
+            self.keyspace.add_scores(number, &self.key, &scores, ScoreRules::default())?;
+        }
+        self.clear();
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.points.clear();
+        self.entry.clear();
+        self.scores.clear();
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let keyspace = self.keyspace;
+            let loaded = keyspace.with_gate(|| keyspace.exclusive(load_number(self.link)).take());
+            drop(loaded);
+        }
+    }
+}
