@@ -538,6 +538,33 @@ C AUTH secret
 C ACL LIST
 ";
 
+const REPLICATION: &str = "
+A ROLE
+A ROLE x
+A WAIT 0 0
+A WAIT 0 100
+A WAIT -1 1
+A WAIT 1 10
+A WAIT x 0
+A WAIT 1 x
+A WAIT 1 -1
+A WAIT 1
+A MULTI
+A WAIT 3 0
+A ROLE
+A EXEC
+A READONLY
+A READWRITE
+A READONLY now
+A REPLICAOF NO ONE
+A SLAVEOF no one
+A REPLICAOF localhost x
+A REPLICAOF localhost 65536
+A SLAVEOF localhost -1
+A REPLICAOF localhost
+A PSYNC ?
+";
+
 /// Either server, with its connections by letter.
 struct Side {
     address: SocketAddr,
@@ -568,6 +595,7 @@ fn conversations_are_those_of_redis() {
         ("notices to those who want no replies", NOTICES),
         ("clients", CLIENTS),
         ("settings", SETTINGS),
+        ("replication", REPLICATION),
     ] {
         let door = Door::in_memory();
         let side = |address| Side { address, connections: BTreeMap::new() };

@@ -85,13 +85,24 @@ fn plain_decimal(text: &[u8]) -> Option<f64> {
 /// Reads a float as a limit of a score range: leading blanks, an empty text (0) and numbers out
 /// of range are taken, and the text ends at its first zero byte.
 pub(crate) fn score_limit(text: &[u8]) -> Option<f64> {
+    whole_number(text).map(|scanned| scanned.value)
+}
+
+/// Reads a float as a weight of `SORT`: as [`score_limit`], but a number out of range is none.
+pub(crate) fn weight(text: &[u8]) -> Option<f64> {
+    whole_number(text).filter(|scanned| !scanned.out_of_range).map(|scanned| scanned.value)
+}
+
+/// The number that a text holds up to its first zero byte, behind blanks; 0 for an empty text.
+fn whole_number(text: &[u8]) -> Option<ScannedNumber> {
     let text = until_zero(text);
+    if text.is_empty() {
+        return Some(ScannedNumber { value: 0.0, length: 0, out_of_range: false });
+    }
     let blanks = text.iter().take_while(|byte| is_space(**byte)).count();
-    let Some(scanned) = scan_float(&text[blanks..]) else {
-        return text.is_empty().then_some(0.0);
-    };
-    let whole = blanks + scanned.length == text.len();
-    (whole && !scanned.value.is_nan()).then_some(scanned.value)
+    let scanned = scan_float(&text[blanks..])?;
+    let is_whole = blanks + scanned.length == text.len();
+    Some(scanned).filter(|scanned| is_whole && !scanned.value.is_nan())
 }
 
 /// Reads an unsigned cursor as `strtoul` does: a sign is taken, `-1` is the largest number, and

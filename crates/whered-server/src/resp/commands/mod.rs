@@ -56,10 +56,12 @@ mod permissions;
 mod persistence;
 mod pubsub;
 mod registry;
+mod replication;
 mod rules;
 mod scripting;
 mod server;
 mod slowlog;
+mod sort;
 mod sorted_set;
 mod sorted_set_combine;
 mod sorted_set_pop;
@@ -110,11 +112,13 @@ static FAMILIES: &[&[Command]] = &[
     persistence::COMMANDS,
     server::COMMANDS,
     cluster::COMMANDS,
+    replication::COMMANDS,
     rules::COMMANDS,
     keys::COMMANDS,
     transfer::COMMANDS,
     expiry::COMMANDS,
     object::COMMANDS,
+    sort::COMMANDS,
     text::COMMANDS,
     text_change::COMMANDS,
     geo::COMMANDS,

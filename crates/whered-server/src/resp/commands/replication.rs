@@ -1,0 +1,160 @@
+//! Replication, as clients and other servers ask about it: `ROLE WAIT WAITAOF REPLICAOF SLAVEOF
+//! SYNC PSYNC REPLCONF`.
+//!
+//! No Redis or Valkey can be a replica of this server: the stream of commands that they follow is
+//! refused with the reason. Not for: the primaries that this server follows (`replica`).
+
+use super::{
+    Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, OPERATOR, Outcome,
+    WhenFull, integer, number,
+};
+use crate::resp::protocol::Args;
+use crate::resp::reply::Reply;
+use crate::resp::session::Session;
+
+const WAIT: Command = Command {
+    name: "wait",
+    arity: 3,
+    flags: &[],
+    group: "generic",
+    keys: &[],
+    names: &[],
+    channels: Channels::None,
+    members: Members::None,
+    when_full: WhenFull::Runs,
+    in_transaction: InTransaction::Queued,
+    syntax: "numreplicas timeout",
+    summary: "Returns at once how many replicas have this connection's writes: 0, for none has",
+    cost: "O(1)",
+    since: "3.0.0",
+    action: Action::Run(wait),
+};
+
+const REPLICATE: Command = Command { arity: 3, since: "1.0.0", ..OPERATOR };
+
+pub(super) const COMMANDS: &[Command] = &[
+    WAIT,
+    Command {
+        name: "waitaof",
+        arity: 4,
+        syntax: "numlocal numreplicas timeout",
+        summary: "Returns at once how many servers have this connection's writes on disk: 1 here, for \
+                  a write is answered when it is durable, and 0 replicas",
+        since: "7.2.0",
+        action: Action::Run(wait_durable),
+        ..WAIT
+    },
+    Command {
+        name: "role",
+        arity: 1,
+        flags: &[Flag::Admin, Flag::Dangerous, Flag::Fast],
+        summary: "Returns the role in replication: that of a primary without replicas",
+        since: "2.8.12",
+        action: Action::Run(role),
+        ..OPERATOR
+    },
+    Command {
+        name: "replicaof",
+        syntax: "NO ONE",
+        summary: "Ends replication; to follow a primary is refused: `[[replica]]` of the \
+                  configuration names it",
+        since: "5.0.0",
+        action: Action::Run(replica_of),
+        ..REPLICATE
+    },
+    Command {
+        name: "slaveof",
+        syntax: "NO ONE",
+        summary: "An alias of `REPLICAOF`",
+        action: Action::Run(replica_of),
+        ..REPLICATE
+    },
+    Command {
+        name: "psync",
+        arity: -3,
+        syntax: "replicationid offset",
+        summary: "Refused: there is no stream of commands that a replica could follow",
+        since: "2.8.0",
+        action: Action::Run(|_, _, _| Err(NO_STREAM)),
+        ..REPLICATE
+    },
+    Command {
+        name: "sync",
+        arity: 1,
+        summary: "Refused: there is no stream of commands that a replica could follow",
+        action: Action::Run(|_, _, _| Err(NO_STREAM)),
+        ..REPLICATE
+    },
+    Command {
+        name: "replconf",
+        arity: -1,
+        syntax: "[option value ...]",
+        summary: "Refused: there is no stream of commands that a replica could follow",
+        since: "3.0.0",
+        action: Action::Run(|_, _, _| Err(NO_STREAM)),
+        ..REPLICATE
+    },
+];
+
+const NO_STREAM: Failure = Failure::text(
+    "ERR whered has no replication stream for Redis or Valkey: let both follow one primary, or copy \
+     keys by DUMP and RESTORE",
+);
+
+fn check_timeout(text: &[u8]) -> Result<(), Failure> {
+    match number::integer(text) {
+        None => Err(Failure::text("ERR timeout is not an integer or out of range")),
+        Some(..0) => Err(Failure::text("ERR timeout is negative")),
+        Some(_) => Ok(()),
+    }
+}
+
+fn wait(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    integer(args.at(1))?;
+    check_timeout(args.at(2))?;
+    reply.count(0);
+    Ok(Effect::Unchanged)
+}
+
+fn wait_durable(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    let local = integer(args.at(1))?;
+    if !(0..=1).contains(&local) {
+        let text = "ERR value is out of range, value must between 0 and 1";
+        return Err(Failure::text(text));
+    }
+    let replicas = number::integer(args.at(2)).filter(|count| *count >= 0);
+    replicas.ok_or(Failure::text("ERR value is out of range, must be positive"))?;
+    check_timeout(args.at(3))?;
+    let is_durable = session.engine().journal_stats().is_some();
+    if local > 0 && !is_durable {
+        return Err(Failure::text(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ));
+    }
+    reply.array(2);
+    reply.count(usize::from(is_durable));
+    reply.count(0);
+    Ok(Effect::Unchanged)
+}
+
+fn role(_: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
+    reply.array(3);
+    reply.bulk(b"master");
+    reply.integer(0);
+    reply.array(0);
+    Ok(Effect::Unchanged)
+}
+
+fn replica_of(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    if args.is(1, "no") && args.is(2, "one") {
+        reply.ok();
+        return Ok(Effect::Unchanged);
+    }
+    let port = number::integer(args.at(2)).filter(|port| (0..=65535).contains(port));
+    if port.is_none() {
+        return Err(Failure::text("ERR Invalid master port"));
+    }
+    Err(Failure::text(
+        "ERR REPLICAOF cannot follow a primary: name it in [[replica]] of the configuration",
+    ))
+}
