@@ -11,7 +11,6 @@ mod peer;
 use peer::Peer;
 use support::Door;
 use support::client::{Client, request};
-use whered_random::Random;
 
 /// A connection to each server, ours first; `None` without redis-server.
 fn servers() -> Option<(Door, Peer, [Client; 2])> {
@@ -124,19 +123,25 @@ fn sorted_members_are_those_of_redis() {
 #[test]
 fn random_requests_are_answered_as_by_redis() {
     let Some((_door, _peer, mut clients)) = servers() else { return };
-    let mut random = Random::new(49);
+    // A linear congruential generator (Knuth, MMIX): the same requests on every machine.
+    let mut state = 49_u64;
+    let mut below = |bound: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % bound
+    };
     for _ in 0..40 {
         both(&mut clients, &[b"FLUSHALL"]);
-        for number in 0..random.below(200) {
-            let member = match random.below(3) {
-                0 => format!("{}", random.below(1000)),
-                1 => format!("-{}.25", random.below(1000)),
+        for number in 0..below(200) {
+            let member = match below(3) {
+                0 => format!("{}", below(1000)),
+                1 => format!("-{}.25", below(1000)),
                 _ => format!("{number}e1"),
             };
-            let score = random.below(50).to_string();
+            let score = below(50).to_string();
             both(&mut clients, &[b"ZADD", b"k", score.as_bytes(), member.as_bytes()]);
             // Redis orders keys with equal strings in any way, so that each has its own.
-            let weight = (random.below(1000) * 1000 + number).to_string();
+            let weight = (below(1000) * 1000 + number).to_string();
             both(&mut clients, &[b"SET", format!("w_{member}").as_bytes(), weight.as_bytes()]);
         }
         for _ in 0..20 {
@@ -150,12 +155,12 @@ fn random_requests_are_answered_as_by_redis() {
                 &["GET", "#"],
             ];
             for option in options {
-                if random.below(3) == 0 {
+                if below(3) == 0 {
                     words.extend(option.iter().map(|word| (*word).to_owned()));
                 }
             }
-            if random.below(2) == 0 {
-                let [offset, count] = [250, 60].map(|most| random.below(most) as i64 - 5);
+            if below(2) == 0 {
+                let [offset, count] = [250, 60].map(|most| below(most) as i64 - 5);
                 words.extend(["LIMIT".to_owned(), offset.to_string(), count.to_string()]);
             }
             let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();

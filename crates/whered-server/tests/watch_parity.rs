@@ -84,6 +84,17 @@ const CASES: &[(&str, &[&str])] = &[
     ("msetnx", &["MSETNX text v missing w", "MSETNX text", "MSETNX missing v absent w"]),
     ("psetex", &["PSETEX text 0 v", "PSETEX text 100000 v", "PSETEX points 100000 v"]),
     ("setex", &["SETEX text 0 v", "SETEX text 100 v", "SETEX points 100 v"]),
+    (
+        "restore",
+        &[
+            "RESTORE text 0 bad",
+            "RESTORE missing 0 bad",
+            "RESTORE missing 0 \0\x0500146\n\0*\"b\t\x0e4q\r",
+            "RESTORE points 0 \0\x0500146\n\0*\"b\t\x0e4q\r REPLACE",
+            "RESTORE missing 1 \0\x0500146\n\0*\"b\t\x0e4q\r ABSTTL REPLACE",
+            "RESTORE scores 1 \0\x0500146\n\0*\"b\t\x0e4q\r ABSTTL REPLACE",
+        ],
+    ),
     ("setnx", &["SETNX text w", "SETNX points w", "SETNX missing w"]),
     (
         "zdiffstore",

@@ -65,7 +65,7 @@ const TABLE: &[(&str, &[&str])] = &[
     ("whered-capture", &["whered-ip"]),
     ("whered-replication", &[]),
     ("whered-engine", LEVEL_0_TO_1),
-    ("whered-server", &["whered-random", "whered-engine", "whered-dns", "whered-replication"]),
+    ("whered-server", &["whered-engine", "whered-dns", "whered-replication"]),
     (
         "whered-connect",
         &[

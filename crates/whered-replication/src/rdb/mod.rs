@@ -2,7 +2,8 @@
 //!
 //! For: reading a file or a full resynchronisation from any [`std::io::Read`], and the payload of a
 //! `RESTORE`, in constant memory. Sorted sets come member by member, strings whole, within
-//! [`Limits`]. Every other type is skipped by its structure and named. Not for: writing dumps,
+//! [`Limits`]. Every other type is skipped by its structure and named. A payload of one sorted set
+//! or string can be written, too. Not for: writing whole dumps,
 //! other types than these two, clocks (whether a key's time is over is the caller's question), and
 //! what becomes of the members. A member that comes twice in one sorted set comes twice here: to
 //! find that takes the memory of the whole set, which the receiver has anyway.
@@ -35,12 +36,14 @@ mod blob;
 mod error;
 mod kind;
 mod packed;
+mod payload;
 mod reader;
 mod skip;
 mod source;
 
 pub use error::RdbError;
 pub use kind::Kind;
+pub use payload::{payload_of_sorted_set, payload_of_text};
 pub use reader::{Event, Key, Limits, Reader};
 
 /// The highest version of Redis's format that is read.

@@ -424,14 +424,14 @@ impl<'p> Reader<&'p [u8]> {
     /// A payload that is too short, of a later version, or whose checksum is wrong.
     pub fn of_payload(payload: &'p [u8], limits: Limits) -> Result<Reader<&'p [u8]>, RdbError> {
         let wrong = || RdbError::new(0, "a payload with a wrong version or checksum");
-        let body = payload.len().checked_sub(FOOTER_BYTES + 1).ok_or_else(wrong)? + 1;
+        let body = payload.len().checked_sub(FOOTER_BYTES).ok_or_else(wrong)?;
         let (body, footer) = payload.split_at(body);
         let version = u32::from(u16::from_le_bytes([footer[0], footer[1]]));
         let mut stated = [0; 8];
         stated.copy_from_slice(&footer[2..]);
         let stated = u64::from_le_bytes(stated);
         let summed = &payload[..payload.len() - 8];
-        if stated != 0 && stated != crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Redis, summed) {
+        if stated != crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Redis, summed) {
             return Err(wrong());
         }
         let family = match version {

@@ -1,4 +1,4 @@
-//! `CLUSTER READONLY READWRITE`: there is no cluster, so that they are refused in the words of Redis.
+//! `CLUSTER READONLY READWRITE`: there is no cluster, so they are refused in the words of Redis.
 //! Not for: what would be answered if there were one.
 
 use super::{Action, Command, Failure, Flag, OPERATOR, Outcome};

@@ -32,6 +32,7 @@ mod cluster;
 mod command;
 mod config;
 mod connection;
+mod dump;
 pub(crate) mod effect;
 mod expiry;
 mod feed;
@@ -118,6 +119,7 @@ static FAMILIES: &[&[Command]] = &[
     transfer::COMMANDS,
     expiry::COMMANDS,
     object::COMMANDS,
+    dump::COMMANDS,
     sort::COMMANDS,
     text::COMMANDS,
     text_change::COMMANDS,

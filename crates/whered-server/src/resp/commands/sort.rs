@@ -123,7 +123,7 @@ impl<'a> Options<'a> {
         self.by.is_some_and(|pattern| !pattern.contains(&b'*'))
     }
 
-    /// Which of so many sorted members are given.
+    /// Which of N sorted members are given.
     fn range(&self, len: usize) -> Range<usize> {
         let start = usize::try_from(self.offset.max(0)).unwrap_or(usize::MAX).min(len);
         let count = usize::try_from(self.count).unwrap_or(usize::MAX).min(len - start);
