@@ -29,10 +29,10 @@ const NUMBERS: u64 = 3;
 const FAR_MILLIS: u64 = 4_000_000_000_000;
 
 /// The state, and how many members there are: with few, keys lose their last one all the time.
-struct Random(u64, u64);
+pub(super) struct Random(pub(super) u64, pub(super) u64);
 
 impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
@@ -59,19 +59,19 @@ impl Random {
 }
 
 /// A disk, and what lies on it as memory has it.
-struct World {
-    disk: SimulatedDisk,
+pub(super) struct World {
+    pub(super) disk: SimulatedDisk,
     storage: Arc<dyn Storage>,
-    keyspace: Keyspace,
+    pub(super) keyspace: Keyspace,
     prefix_sets: PrefixSets,
     changes: Changes,
     log: Arc<Log>,
 }
 
-type Dump = Vec<(usize, Vec<u8>, Option<u64>, Vec<(Vec<u8>, u64)>, Vec<u8>)>;
+pub(super) type Dump = Vec<(usize, Vec<u8>, Option<u64>, Vec<(Vec<u8>, u64)>, Vec<u8>)>;
 
 impl World {
-    fn open(disk: SimulatedDisk) -> World {
+    pub(super) fn open(disk: SimulatedDisk) -> World {
         let storage: Arc<dyn Storage> = Arc::new(disk.clone());
         let unlogged = Arc::new(Log::new(None, 0));
         let keyspace = Keyspace::new(Arc::clone(&unlogged), Clock::default());
@@ -98,31 +98,7 @@ impl World {
     }
 
     fn dump(&self) -> (Dump, Vec<String>) {
-        let mut dump = Vec::new();
-        for number in 0..NUMBERS as usize {
-            let mut keys = self.keyspace.keys(number);
-            keys.sort();
-            for key in keys {
-                let expires = self.keyspace.expires_at_millis(number, &key).flatten();
-                let (rows, text) = self
-                    .keyspace
-                    .inspect(number, &key, |value| {
-                        let rows = value.ordered().map(|ordered| {
-                            ordered.iter().map(|(m, s)| (m.to_vec(), s.to_bits())).collect()
-                        });
-                        let is_points = matches!(value.data(), Data::Collection(_));
-                        if let Some(points) = value.points() {
-                            assert_eq!(points.iter().count(), points.len());
-                        }
-                        let text = value.text().map_or(vec![u8::from(is_points)], <[u8]>::to_vec);
-                        (rows.unwrap_or_default(), text)
-                    })
-                    .expect("the key is there");
-                // Which kind of sorted set it is does not show; all but that must be equal.
-                let text = if text.len() == 1 { Vec::new() } else { text };
-                dump.push((number, key, expires, rows, text));
-            }
-        }
+        let dump = (0..NUMBERS as usize).flat_map(|number| self.keys_of(number)).collect();
         let mut prefixes = Vec::new();
         for name in self.prefix_sets.names() {
             prefixes.push(name.clone());
@@ -133,8 +109,36 @@ impl World {
         (dump, prefixes)
     }
 
+    /// All keys of one database.
+    pub(super) fn keys_of(&self, number: usize) -> Dump {
+        let mut dump = Vec::new();
+        let mut keys = self.keyspace.keys(number);
+        keys.sort();
+        for key in keys {
+            let expires = self.keyspace.expires_at_millis(number, &key).flatten();
+            let (rows, text) = self
+                .keyspace
+                .inspect(number, &key, |value| {
+                    let rows = value.ordered().map(|ordered| {
+                        ordered.iter().map(|(m, s)| (m.to_vec(), s.to_bits())).collect()
+                    });
+                    let is_points = matches!(value.data(), Data::Collection(_));
+                    if let Some(points) = value.points() {
+                        assert_eq!(points.iter().count(), points.len());
+                    }
+                    let text = value.text().map_or(vec![u8::from(is_points)], <[u8]>::to_vec);
+                    (rows.unwrap_or_default(), text)
+                })
+                .expect("the key is there");
+            // Which kind of sorted set it is does not show; all but that must be equal.
+            let text = if text.len() == 1 { Vec::new() } else { text };
+            dump.push((number, key, expires, rows, text));
+        }
+        dump
+    }
+
     /// One operation of any kind; refusals are fine.
-    fn act(&self, random: &mut Random) {
+    pub(super) fn act(&self, random: &mut Random) {
         let (keyspace, number, key) = (&self.keyspace, random.number(), random.key());
         let always = AddCondition::Always;
         let _: Option<Ticket> = match random.below(40) {
@@ -282,7 +286,7 @@ impl World {
     }
 
     /// Makes a snapshot; `between` is called before each block.
-    fn snapshot(
+    pub(super) fn snapshot(
         &self,
         between: &mut dyn FnMut() -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
@@ -300,7 +304,7 @@ impl World {
         made.map(drop)
     }
 
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         self.journal().sync().expect("the disk works");
     }
 }

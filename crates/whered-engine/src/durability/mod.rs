@@ -249,3 +249,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 #[cfg(test)]
 #[path = "durability_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "links_tests.rs"]
+mod links_tests;
