@@ -127,6 +127,11 @@ impl Connection {
         &self.name
     }
 
+    /// How long the server may take.
+    pub(crate) fn patience(&self) -> Patience {
+        self.patience
+    }
+
     /// What ends the connection from another thread.
     ///
     /// # Errors

@@ -2,7 +2,8 @@
 //!
 //! For: connecting to one, asking for what follows a position (PSYNC), the dump (RDB) as keys and
 //! members, and the commands behind it with their offsets. Not for: what becomes of them, and not
-//! for being a primary. `whered-connect` imports dumps with it, `whered-server` follows.
+//! for being a primary. `whered-connect` imports dumps with it, `whered-server` follows. Where the
+//! primaries are, a cluster or Sentinels may say.
 //!
 //! ```text
 //! Address ─> Connection ─ introduce ─> synchronize ─┬─ Full ──> DumpBody ─> rdb::Reader ─┐
@@ -14,11 +15,14 @@
 //! what has come, and no read waits longer than [`Patience`] says.
 
 mod address;
+pub mod cluster;
 mod connection;
 mod dump;
 mod error;
 mod psync;
 pub mod rdb;
+mod reply;
+pub mod sentinel;
 mod stream;
 mod tls;
 
@@ -27,6 +31,7 @@ pub use connection::{Closer, Connection, Patience};
 pub use dump::DumpBody;
 pub use error::LinkError;
 pub use psync::{Introduction, ReplicationId, Resync};
+pub use reply::{REPLY_BYTES_MAX, Reply};
 pub use stream::{
     Batch, CommandStream, LONG_BYTES, PassesOver, Span, StreamCommand, UNIT_BYTES_MAX,
 };

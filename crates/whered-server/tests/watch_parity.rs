@@ -95,6 +95,10 @@ const CASES: &[(&str, &[&str])] = &[
             "RESTORE scores 1 \0\x0500146\n\0*\"b\t\x0e4q\r ABSTTL REPLACE",
         ],
     ),
+    (
+        "restore-asking",
+        &["RESTORE-ASKING text 0 bad", "RESTORE-ASKING missing 0 \0\x0500146\n\0*\"b\t\x0e4q\r"],
+    ),
     ("setnx", &["SETNX text w", "SETNX points w", "SETNX missing w"]),
     (
         "zdiffstore",

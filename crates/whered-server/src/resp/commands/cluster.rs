@@ -1,4 +1,4 @@
-//! `CLUSTER READONLY READWRITE`: there is no cluster, so they are refused in the words of Redis.
+//! `CLUSTER ASKING READONLY READWRITE`: there is no cluster, so they are refused as Redis does.
 //! Not for: what would be answered if there were one.
 
 use super::{Action, Command, Failure, Flag, OPERATOR, Outcome};
@@ -21,6 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[
         action: Action::Subcommands(CLUSTER),
         ..CLUSTER_COMMAND
     },
+    Command { name: "asking", summary: "Refused: there is no cluster", ..CONNECTION_MODE },
     Command { name: "readonly", summary: "Refused: there is no cluster", ..CONNECTION_MODE },
     Command { name: "readwrite", summary: "Refused: there is no cluster", ..CONNECTION_MODE },
 ];

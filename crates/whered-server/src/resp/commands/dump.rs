@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use whered_engine::{AddCondition, ExpiryCondition, SetText, TextExpiry, Value};
+use whered_engine::{AddCondition, DATABASE_COUNT, ExpiryCondition, SetText, TextExpiry, Value};
 use whered_replication::rdb::{
     Event, Kind, Limits, RdbError, Reader, payload_of_sorted_set, payload_of_text,
 };
@@ -41,20 +41,28 @@ const DUMP: Command = Command {
 
 pub(super) const COMMANDS: &[Command] = &[
     DUMP,
+    RESTORE,
     Command {
-        name: "restore",
-        arity: -4,
-        flags: &[Flag::Write, Flag::Dangerous],
-        keys: &[KeySpec::at(1, Access::Overwrite)],
-        when_full: WhenFull::Refused,
-        syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
-        summary: "Makes a key of a value that DUMP gave here, in Redis or in Valkey; of a sorted set \
-                  or a string",
-        cost: "O(N*log(N)) with N members",
-        action: Action::Run(restore),
-        ..DUMP
+        name: "restore-asking",
+        summary: "Is RESTORE, as a cluster's node sends it to another when it moves a slot",
+        since: "3.0.0",
+        ..RESTORE
     },
 ];
+
+const RESTORE: Command = Command {
+    name: "restore",
+    arity: -4,
+    flags: &[Flag::Write, Flag::Dangerous],
+    keys: &[KeySpec::at(1, Access::Overwrite)],
+    when_full: WhenFull::Refused,
+    syntax: "key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]",
+    summary: "Makes a key of a value that DUMP gave here, in Redis or in Valkey; of a sorted set \
+                  or a string",
+    cost: "O(N*log(N)) with N members",
+    action: Action::Run(restore),
+    ..DUMP
+};
 
 fn dump(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     let limit = session.output_limit().hard();
@@ -121,6 +129,8 @@ const BAD_VALUE: Failure = Failure::text("ERR Bad data format");
 
 /// A value that was read from a payload.
 enum RestoredValue {
+    /// Of a type that has no value here.
+    Other(Kind),
     Text(Vec<u8>),
     SortedSet(HashMap<Vec<u8>, f64>),
 }
@@ -145,7 +155,7 @@ impl RestoredValue {
                         return Err(BAD_VALUE);
                     }
                 }
-                Some(Event::Skipped { kind, .. }) => return Err(other_type(kind)),
+                Some(Event::Skipped { kind, .. }) => return Ok(RestoredValue::Other(kind)),
                 Some(Event::Note { .. } | Event::SortedSet { .. } | Event::SortedSetEnd) => {}
                 // An empty sorted set is none, as in Redis.
                 None if members.is_empty() => return Err(BAD_VALUE),
@@ -153,12 +163,6 @@ impl RestoredValue {
             }
         }
     }
-}
-
-fn other_type(kind: Kind) -> Failure {
-    Failure::made(format!(
-        "ERR RESTORE of a {kind} is not supported: whered keeps sorted sets and strings"
-    ))
 }
 
 fn restore(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
@@ -171,7 +175,7 @@ fn restore(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
     if ttl_millis < 0 {
         return Err(Failure::text("ERR Invalid TTL value, must be >= 0"));
     }
-    let restored = RestoredValue::read(args.at(3))?;
+    let value = RestoredValue::read(args.at(3))?;
     let expires_at_millis = match ttl_millis {
         0 => None,
         at if options.is_absolute => Some(at),
@@ -181,45 +185,52 @@ fn restore(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome 
         }
     };
     isolated(session, reply, |session, reply| {
-        put(session, args.at(1), &restored, expires_at_millis, options.replaces, reply)
+        if !options.replaces && session.engine().keyspace().exists(session.number, args.at(1)) {
+            return Err(BUSY);
+        }
+        put(session, args.at(1), value, expires_at_millis, reply)
     })
 }
 
-/// Puts the value in the place of what the key holds, in one step.
+/// Puts the value in the place of what the key holds.
 fn put(
     session: &mut Session,
     key: &[u8],
-    restored: &RestoredValue,
+    value: RestoredValue,
     expires_at_millis: Option<i64>,
-    replaces: bool,
     reply: &mut Reply,
 ) -> Outcome {
     let (keyspace, number) = (session.engine().keyspace(), session.number);
-    if !replaces && keyspace.exists(number, key) {
-        return Err(BUSY);
-    }
+    // In a primary's stream: its key has a value that is not followed, or goes when it says so.
+    let is_followed = number >= DATABASE_COUNT;
     let now_millis = i64::try_from(keyspace.now_millis()).unwrap_or(i64::MAX);
-    if expires_at_millis.is_some_and(|at| at <= now_millis) {
-        let written = keyspace.delete_keys(number, &[key])?;
-        reply.hold(written.ticket);
-        reply.ok();
-        return Ok(Effect::changed_if(written.value > 0));
-    }
-    match restored {
-        RestoredValue::Text(text) => {
-            let expiry = expires_at_millis.and_then(|at| u64::try_from(at).ok());
-            let expiry = expiry.map_or(TextExpiry::Never, TextExpiry::At);
-            let condition = AddCondition::Always;
-            let set = SetText { text, condition, expiry, wants_old: false };
-            reply.hold(keyspace.set_text(number, key, &set)?.ticket);
-        }
-        RestoredValue::SortedSet(members) => {
+    let is_over = expires_at_millis.is_some_and(|at| at <= now_millis);
+    match value {
+        RestoredValue::SortedSet(members) if is_followed || !is_over => {
             let members: Vec<(&[u8], f64)> = members.iter().map(|(m, s)| (&m[..], *s)).collect();
             reply.hold(keyspace.store_scores(number, key, &members)?.ticket);
             if let Some(at) = expires_at_millis {
                 let always = ExpiryCondition::default();
                 reply.hold(keyspace.set_expiry(number, key, at, always)?.ticket);
             }
+        }
+        RestoredValue::Text(text) if !is_followed && !is_over => {
+            let expiry = expires_at_millis.and_then(|at| u64::try_from(at).ok());
+            let expiry = expiry.map_or(TextExpiry::Never, TextExpiry::At);
+            let condition = AddCondition::Always;
+            let set = SetText { text: &text, condition, expiry, wants_old: false };
+            reply.hold(keyspace.set_text(number, key, &set)?.ticket);
+        }
+        RestoredValue::Other(kind) if !is_followed => {
+            return Err(Failure::made(format!(
+                "ERR RESTORE of a {kind} is not supported: whered keeps sorted sets and strings"
+            )));
+        }
+        _ => {
+            let written = keyspace.delete_keys(number, &[key])?;
+            reply.hold(written.ticket);
+            reply.ok();
+            return Ok(Effect::changed_if(written.value > 0));
         }
     }
     reply.ok();
