@@ -10,7 +10,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 use whered_engine::geo::{Cell, Place};
-use whered_engine::{AddCondition, ScoreRules, SetText, TextExpiry};
+use whered_engine::{AddCondition, Route, ScoreRules, SetText, StreamPosition, TextExpiry};
 use whered_server::Server;
 use world::http::{Reply, get, send};
 
@@ -324,5 +324,50 @@ fn near_takes_an_address_in_the_place_of_a_place() {
             "{query}"
         );
     }
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_followed_collection_is_unavailable_until_its_data_comes_and_is_then_read_like_any_other() {
+    let server = world::start("http_collections_followed");
+    add(&server, b"own", &CITIES[..1]);
+    let keyspace = server.engine().keyspace();
+    let link = keyspace.link("primary").unwrap();
+    let patterns = vec![b"fleet".to_vec()];
+    keyspace.set_routes(vec![Route { database: 0, patterns, links: vec![link], slots: None }]);
+    let paths = [
+        "/v1/collections/fleet",
+        "/v1/collections/fleet/members/Rome",
+        "/v1/collections/fleet/within?box=0,0,90,60",
+        "/v1/collections/fleet/clusters?box=0,0,90,60&zoom=3",
+        "/v1/collections/fleet/near?longitude=12&latitude=41",
+        "/v1/collections",
+    ];
+    for path in paths {
+        let reply = get(&server, path);
+        assert_eq!(reply.status, 503, "{path}: {}", reply.body);
+        assert!(reply.body.contains("data has not come yet"), "{path}: {}", reply.body);
+    }
+    assert_eq!(get(&server, "/v1/collections/own").status, 200);
+    let stream = StreamPosition {
+        replication_id: "0123456789abcdef0123456789abcdef01234567".parse().unwrap(),
+        offset: 1,
+        database: 0,
+    };
+    let mut load = keyspace.begin_load(link).unwrap();
+    load.sorted_set(b"fleet", None);
+    for (member, x, y) in CITIES {
+        let cell = Cell::from_place(Place::new(x, y).unwrap());
+        load.member(member, cell.bits() as f64).unwrap();
+    }
+    load.end_sorted_set().unwrap();
+    load.finish(stream).unwrap();
+    for path in paths {
+        assert_eq!(get(&server, path).status, 200, "{path}");
+    }
+    let all = get(&server, "/v1/collections").json();
+    let listed: Vec<&Value> =
+        all["collections"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert!(listed.contains(&&json!("fleet")) && listed.contains(&&json!("own")), "{all}");
     server.stop().unwrap();
 }

@@ -144,6 +144,11 @@ impl FollowedKeys {
     fn has_data(&self, link: usize) -> bool {
         self.has_data[link].load(Ordering::Relaxed)
     }
+
+    /// Whether all links of a route have data.
+    fn is_complete(&self, route: &Route) -> bool {
+        !route.links.is_empty() && route.links.iter().all(|link| self.has_data(*link))
+    }
 }
 
 impl Keyspace {
@@ -198,11 +203,10 @@ impl Keyspace {
         let Some(route) = routes.iter().find(|route| route.names(number, key)) else {
             return KeyRole::Own;
         };
-        let has_data = |link: &usize| self.followed.has_data(*link);
         let has_key = |link: &usize| self.shared(served_number(*link)).entries.contains_key(key);
         let is_known = match route.owner(key) {
-            Some(owner) => has_data(&owner),
-            None => !route.links.is_empty() && route.links.iter().all(has_data),
+            Some(owner) => self.followed.has_data(owner),
+            None => self.followed.is_complete(route),
         };
         match is_known || route.links.iter().any(has_key) {
             true => KeyRole::Followed,
@@ -210,10 +214,39 @@ impl Keyspace {
         }
     }
 
-    /// Whether some keys of a database are followed; `None` for any database.
-    pub fn has_followed(&self, number: Option<usize>) -> bool {
+    /// Whether there are any routes. One relaxed load.
+    #[inline]
+    pub fn has_routes(&self) -> bool {
+        self.followed.has_routes.load(Ordering::Relaxed)
+    }
+
+    /// Whether keys of a database are followed by a link that has no data yet: then nobody knows
+    /// which keys there are.
+    pub fn is_awaited(&self, number: usize) -> bool {
         let _guard = self.log.gate().shared();
-        self.is_followed_database(number)
+        let is_awaited =
+            |route: &Route| route.database == number && !self.followed.is_complete(route);
+        self.followed.routes(number).is_some_and(|routes| routes.iter().any(is_awaited))
+    }
+
+    /// The slot of a followed key and where clients find its owner, if it is a cluster's.
+    pub fn slot_owner(&self, number: usize, key: &[u8]) -> Option<(u16, String)> {
+        let _guard = self.log.gate().shared();
+        let routes = self.followed.routes(number)?;
+        let route = routes.iter().find(|route| route.names(number, key))?;
+        let slot = key_slot(key);
+        Some((slot, route.slots.as_ref()?.address(slot)?))
+    }
+
+    /// The clients' database in which the keys of a number are shown: itself, or for a link's that
+    /// of a route.
+    pub fn shown_in(&self, number: usize) -> Option<usize> {
+        if number < DATABASE_COUNT {
+            return Some(number);
+        }
+        let routes = self.routes();
+        let has = |route: &&Route| route.links.iter().any(|link| served_number(*link) == number);
+        routes.iter().find(has).map(|route| route.database)
     }
 
     /// Where a key lies that a client asks for. The caller has passed the gate, and holds no map.

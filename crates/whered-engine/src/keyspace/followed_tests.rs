@@ -260,6 +260,9 @@ fn no_client_writes_to_a_followed_key_in_any_way() {
         assert_eq!(result, Err(WriteError::Followed), "{place}");
     }
     assert_eq!((keyspace.keys(0), members(&keyspace, 0, b"fleet")), before);
+    // A copy changes its target alone.
+    let copied = keyspace.copy((0, fleet), (0, b"copy"), false).map(|it| it.value);
+    assert_eq!((copied, members(&keyspace, 0, b"copy")), (Ok(true), before.1));
     // Other databases and other keys are as they were.
     keyspace.flush(Some(1)).expect("no key of it is followed");
     keyspace.delete_keys(0, &[own]).expect("it is an own key");
@@ -313,8 +316,11 @@ fn a_key_is_awaited_until_the_link_that_has_it_has_data() {
     keyspace.follow(0, 0, || ((), stream(1))).expect("there is room");
     assert_eq!([role(b"f0"), role(b"f1")], [KeyRole::Followed, KeyRole::Followed]);
     assert_eq!(keyspace.role_of(1, b"f0"), KeyRole::Own, "another database");
-    assert!(keyspace.has_followed(None) && keyspace.has_followed(Some(0)));
-    assert!(!keyspace.has_followed(Some(1)));
+    assert!(!keyspace.is_awaited(0) && !keyspace.is_awaited(1));
+    keyspace.set_routes(vec![route(0, "f*", &[0, 1, 2])]);
+    assert!(keyspace.is_awaited(0) && !keyspace.is_awaited(1));
+    assert_eq!(keyspace.shown_in(served_number(2)), Some(0));
+    assert_eq!([keyspace.shown_in(served_number(3)), keyspace.shown_in(9)], [None, Some(9)]);
 }
 
 #[test]

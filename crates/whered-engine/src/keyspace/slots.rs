@@ -6,9 +6,11 @@
 //! Source: the Redis cluster specification, "Key distribution model" and "Hash tags".
 //! Cost: a slot is one table step a byte; an owner is one relaxed load.
 
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::LINKS_MAX;
+use crate::sync;
 
 /// How many slots a cluster has.
 pub const SLOTS: u16 = 16384;
@@ -17,15 +19,21 @@ const NOBODY: u8 = u8::MAX;
 
 const _: () = assert!(LINKS_MAX <= NOBODY as usize, "a link's number is a byte");
 
-/// Which link follows the owner of each slot. It may be changed while it is read.
+/// Which link follows the owner of each slot, and where clients find that owner. It may be changed
+/// while it is read.
 #[derive(Debug)]
 pub struct SlotOwners {
     links: Box<[AtomicU8]>,
+    /// By link: host and port.
+    addresses: RwLock<[Option<String>; LINKS_MAX]>,
 }
 
 impl Default for SlotOwners {
     fn default() -> SlotOwners {
-        SlotOwners { links: (0..SLOTS).map(|_| AtomicU8::new(NOBODY)).collect() }
+        SlotOwners {
+            links: (0..SLOTS).map(|_| AtomicU8::new(NOBODY)).collect(),
+            addresses: RwLock::new([const { None }; LINKS_MAX]),
+        }
     }
 }
 
@@ -49,6 +57,22 @@ impl SlotOwners {
     pub fn link(&self, slot: u16) -> Option<usize> {
         let byte = self.links[usize::from(slot)].load(Ordering::Relaxed);
         (byte != NOBODY).then_some(usize::from(byte))
+    }
+
+    /// Says where clients find the primary that a link follows: `host:port`.
+    ///
+    /// # Panics
+    /// When the link is not below [`LINKS_MAX`].
+    pub fn set_address(&self, link: usize, address: Option<String>) {
+        sync::write(&self.addresses)[link] = address;
+    }
+
+    /// Where clients find the owner of a slot, if it is known.
+    ///
+    /// # Panics
+    /// When the slot is not below [`SLOTS`].
+    pub fn address(&self, slot: u16) -> Option<String> {
+        sync::read(&self.addresses)[self.link(slot)?].clone()
     }
 }
 
@@ -124,5 +148,8 @@ mod tests {
         assert_eq!([owners.link(7), owners.link(8)], [Some(LINKS_MAX - 1), Some(0)]);
         owners.set(7, None);
         assert_eq!(owners.link(7), None);
+        owners.set_address(0, Some("192.0.2.1:6379".to_owned()));
+        assert_eq!(owners.address(8).as_deref(), Some("192.0.2.1:6379"));
+        assert_eq!(owners.address(7), None);
     }
 }

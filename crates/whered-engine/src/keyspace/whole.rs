@@ -363,12 +363,13 @@ impl Keyspace {
         to: &[u8],
         only_new: bool,
     ) -> Result<Written<Renamed>, WriteError> {
-        self.transfer(number, from, number, to, |found, taken| match (found, taken) {
+        let choose = |found: Option<Kind>, taken| match (found, taken) {
             (None, _) => Err(Renamed::NoSuchKey),
             (Some(_), true) if only_new => Err(Renamed::Taken),
             (Some(_), _) if from == to => Err(Renamed::Done),
-            (Some(_), _) => Ok((Renamed::Done, Transfer::Rename)),
-        })
+            (Some(_), _) => Ok(Renamed::Done),
+        };
+        self.transfer(Transfer::Rename, (number, from), (number, to), choose)
     }
 
     /// Moves a key to another numbered database, and says whether it was there and its name free.
@@ -381,24 +382,26 @@ impl Keyspace {
         key: &[u8],
         to_number: usize,
     ) -> Result<Written<bool>, WriteError> {
-        self.transfer(number, key, to_number, key, |found, taken| match found {
-            Some(_) if !taken => Ok((true, Transfer::Rename)),
+        self.transfer(Transfer::Rename, (number, key), (to_number, key), |found, taken| match found
+        {
+            Some(_) if !taken => Ok(true),
             _ => Err(false),
         })
     }
 
-    /// Copies a key, and says whether it was there and the other name free or to be replaced.
+    /// Copies a key, which may be a followed one, and says whether it was there and the other name
+    /// free or to be replaced.
     ///
     /// # Errors
     /// As [`Keyspace::delete_keys`].
     pub fn copy(
         &self,
-        (number, from): (usize, &[u8]),
-        (to_number, to): (usize, &[u8]),
+        from: (usize, &[u8]),
+        to: (usize, &[u8]),
         replace: bool,
     ) -> Result<Written<bool>, WriteError> {
-        self.transfer(number, from, to_number, to, |found, taken| match found {
-            Some(_) if replace || !taken => Ok((true, Transfer::Copy)),
+        self.transfer(Transfer::Copy, from, to, |found, taken| match found {
+            Some(_) if replace || !taken => Ok(true),
             _ => Err(false),
         })
     }
@@ -407,29 +410,31 @@ impl Keyspace {
     /// taken.
     fn transfer<T>(
         &self,
-        number: usize,
-        from: &[u8],
-        to_number: usize,
-        to: &[u8],
-        choose: impl FnOnce(Option<Kind>, bool) -> Result<(T, Transfer), T>,
+        transfer: Transfer,
+        (number, from): (usize, &[u8]),
+        (to_number, to): (usize, &[u8]),
+        choose: impl FnOnce(Option<Kind>, bool) -> Result<T, T>,
     ) -> Result<Written<T>, WriteError> {
+        let _guard = self.log.gate().shared();
+        self.check_own(to_number, to)?;
+        let from_number = match transfer {
+            Transfer::Rename => self.check_own(number, from).map(|()| number)?,
+            Transfer::Copy => self.number_of(number, from).unwrap_or(number),
+        };
         let pair = KeyPair {
-            from_number: number_byte(number),
+            from_number: number_byte(from_number),
             to_number: number_byte(to_number),
             from,
             to,
         };
-        let _guard = self.log.gate().shared();
-        self.check_own(number, from)?;
-        self.check_own(to_number, to)?;
         let room = self.log.reserve_batched(Operation::Rename(pair).size_bytes())?;
         let live = |number: usize, keys: &Keys, key: &[u8]| {
             keys.get(key).filter(|entry| !self.is_over(number, entry)).map(|e| e.slot.kind)
         };
-        let (value, ticket, replaced) = self.with_two(number, to_number, |mut maps| {
+        let (value, ticket, replaced) = self.with_two(from_number, to_number, |mut maps| {
             let found = live(number, maps.from(), from);
             let taken = live(to_number, maps.to(), to).is_some();
-            let (value, transfer) = match choose(found, taken) {
+            let value = match choose(found, taken) {
                 Ok(chosen) => chosen,
                 Err(value) => return (value, room.unused(), None),
             };

@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use whered_engine::geo::{
     Area, BoundingBox, Cell, Found, Place, Points, Polygon, Shape, Tree, polygon,
 };
-use whered_engine::{Engine, Kind, Ordered, Value as Data};
+use whered_engine::{Engine, KeyRole, Kind, Ordered, Value as Data};
 
 use super::answers;
 use super::binary_names::{self, ShownName};
@@ -78,7 +78,12 @@ pub(crate) async fn list(
         None => 0,
         Some(text) => text.parse().map_err(|_| wrong_cursor(text))?,
     };
-    let listed = searches::run(&state, move |engine, _| Ok(page(engine, cursor, count)));
+    let listed = searches::run(&state, move |engine, _| {
+        if engine.keyspace().is_awaited(NUMBER) {
+            return Err(awaited("some collections are"));
+        }
+        Ok(page(engine, cursor, count))
+    });
     listed.await.map(|body| json_response(body.to_string().into_bytes()))
 }
 
@@ -135,6 +140,7 @@ pub(crate) async fn one(
     Parameters::read(&uri, &[])?;
     let name = name_of(&uri)?;
     let described = searches::run(&state, move |engine, _| {
+        check_here(engine, &name)?;
         let value = engine.keyspace().read(NUMBER, &name, |value| describe(&name, value?));
         value.ok_or_else(|| no_such(&name))
     });
@@ -160,6 +166,7 @@ pub(crate) async fn member(
     Parameters::read(&uri, &[])?;
     let name = name_of(&uri)?;
     let member = binary_names::of_path(&uri, MEMBER_INDEX, true, "member")?;
+    check_here(&state.engine, &name)?;
     let place = state.engine.keyspace().read(NUMBER, &name, |value| {
         let members = value.and_then(Data::ordered).ok_or_else(|| no_such(&name))?;
         members.place(&member).ok_or_else(|| {
@@ -418,6 +425,7 @@ pub(crate) async fn points(
 
 /// A view of a collection's points as they are now.
 fn frozen(engine: &Engine, name: &[u8]) -> Result<Tree, HttpError> {
+    check_here(engine, name)?;
     engine.keyspace().read(NUMBER, name, |value| {
         let value = value.ok_or_else(|| no_such(name))?;
         match value.ordered() {
@@ -433,6 +441,21 @@ fn frozen(engine: &Engine, name: &[u8]) -> Result<Tree, HttpError> {
             None => Err(no_such(name)),
         }
     })
+}
+
+/// Refuses a collection that is followed from another server whose data has not come yet.
+pub(super) fn check_here(engine: &Engine, name: &[u8]) -> Result<(), HttpError> {
+    match engine.keyspace().role_of(NUMBER, name) {
+        KeyRole::Awaited => {
+            Err(awaited(&format!("the collection '{}' is", String::from_utf8_lossy(name))))
+        }
+        KeyRole::Own | KeyRole::Followed => Ok(()),
+    }
+}
+
+fn awaited(what: &str) -> HttpError {
+    let message = format!("{what} followed from another server, whose data has not come yet");
+    HttpError::new(ErrorCode::Unavailable, None, message)
 }
 
 pub(super) fn name_of(uri: &Uri) -> Result<Vec<u8>, HttpError> {

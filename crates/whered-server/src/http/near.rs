@@ -150,6 +150,7 @@ fn answer(
 ) -> Result<Vec<u8>, HttpError> {
     // One more than an answer holds tells whether there are more.
     let bounded = Search { count: search.count.or(Some(HITS_MAX + 1)), ..search.clone() };
+    collections::check_here(engine, key)?;
     let body = engine.keyspace().read(NUMBER, key, |value| {
         let mut hits = Vec::new();
         // A key that holds something else is no collection.

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! arity ─> logged in? ─> permitted? ─> may stand in a transaction? ─> memory left?
-//!       ─> a listener's command?
+//!       ─> keys that are followed? ─> a listener's command?
 //!   any refusal: the transaction, if one is open, fails, and EXEC says why it was refused
 //! ```
 //!
 //! Of moves that run together (`moves`) the first is asked about: they name one command and one key.
 //!
-//! Cost: for a connection without a transaction, channels or a restricted user, one comparison and
-//! one atomic load.
+//! Cost: for a connection without a transaction, channels or a restricted user, and without keys
+//! that are followed, some comparisons and two atomic loads.
 
-use super::{Entry, Failure, Flag, InTransaction, permissions, transaction, wrong_arity};
+use super::{Entry, Failure, Flag, InTransaction, followed, permissions, transaction, wrong_arity};
 use crate::resp::protocol::Args;
 use crate::resp::reply::{Protocol, Reply};
 use crate::resp::session::Session;
@@ -51,6 +51,7 @@ pub(super) fn admit(
             return Err(OUT_OF_MEMORY);
         }
     }
+    followed::check(session, command, args)?;
     if session.subscription_count() > 0
         && session.client_protocol() == Protocol::Resp2
         && !command.has(Flag::WhileSubscribed)

@@ -119,6 +119,8 @@ pub(crate) enum Flag {
     PausedAsWrite,
     /// Is never paused: it ends a pause.
     NeverPaused,
+    /// Tells which keys a database has.
+    ListsKeys,
 }
 
 /// Which arguments of a command are members that are looked up by name.

@@ -38,7 +38,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "dbsize",
         group: "server",
-        flags: &[Flag::ReadOnly, Flag::Fast, Flag::Keyspace],
+        flags: &[Flag::ReadOnly, Flag::Fast, Flag::Keyspace, Flag::ListsKeys],
         summary: "Returns the number of keys",
         action: Action::Run(|session, _, reply| {
             reply.count(session.engine().keyspace().len(session.number));
@@ -101,7 +101,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "keys",
         names: &[NameSpec::Shown(NameKind::Key)],
         arity: 2,
-        flags: &[Flag::ReadOnly, Flag::Dangerous],
+        flags: &[Flag::ReadOnly, Flag::Dangerous, Flag::ListsKeys],
         syntax: "pattern",
         summary: "Returns all keys that match a pattern",
         cost: "O(N) with N keys",
@@ -111,7 +111,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "randomkey",
         names: &[NameSpec::All(NameKind::Key)],
-        flags: &[Flag::ReadOnly],
+        flags: &[Flag::ReadOnly, Flag::ListsKeys],
         summary: "Returns a random key",
         cost: "O(log(N)) with N keys",
         action: Action::Run(random_key),
@@ -121,7 +121,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "scan",
         names: &[NameSpec::Shown(NameKind::Key)],
         arity: -2,
-        flags: &[Flag::ReadOnly],
+        flags: &[Flag::ReadOnly, Flag::ListsKeys],
         syntax: "cursor [MATCH pattern] [COUNT count] [TYPE type]",
         summary: "Iterates over the keys",
         cost: "O(count) a step",

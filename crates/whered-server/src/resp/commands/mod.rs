@@ -36,6 +36,7 @@ mod dump;
 pub(crate) mod effect;
 mod expiry;
 mod feed;
+mod followed;
 mod found;
 mod geo;
 mod geo_area;
@@ -254,9 +255,12 @@ fn call(session: &mut Session, entry: &'static Entry, args: Args<'_>, reply: &mu
 /// Marks every key that a request names for writing as changed.
 #[cold]
 fn mark_written_keys(session: &Session, command: &'static Command, args: Args<'_>) {
+    // What a link changes is watched under the name that clients know.
+    let shown_in = session.engine().keyspace().shown_in(session.number);
+    let Some(number) = shown_in else { return };
     for (key, access) in command.keys_of(args) {
         if access.writes() {
-            session.shared.watches.mark(session.number, key);
+            session.shared.watches.mark(number, key);
         }
     }
 }
