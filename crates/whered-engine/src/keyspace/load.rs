@@ -25,9 +25,9 @@ use crate::journal::log::{EntryReservation, Ticket, Written};
 use crate::journal::operation::{AddedPointsEncoder, Operation};
 
 /// How many members are applied at once.
-const MEMBERS_MAX: usize = 1 << 18;
+const MEMBERS_MAX: usize = 1 << 17;
 /// How long their names are together, unless one name is longer.
-const NAMES_BYTES_MAX: usize = 8 << 20;
+const NAMES_BYTES_MAX: usize = 4 << 20;
 
 /// A full synchronization that goes on. Dropping it unfinished forgets all that it has loaded.
 pub struct Load<'a> {
