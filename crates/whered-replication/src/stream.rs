@@ -127,15 +127,28 @@ impl<'s> Batch<'s> {
         self.commands.is_empty()
     }
 
-    /// The commands in order.
-    pub fn commands(&self) -> impl ExactSizeIterator<Item = StreamCommand<'s>> + use<'s> {
-        let Batch { bytes, spans, offset, .. } = *self;
-        self.commands.iter().map(move |place| StreamCommand {
-            bytes,
-            spans: &spans[place.spans.clone()],
+    /// The command of an index, if there is one.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<StreamCommand<'s>> {
+        let place = self.commands.get(index)?;
+        Some(StreamCommand {
+            bytes: self.bytes,
+            spans: &self.spans[place.spans.clone()],
             is_cut: place.is_cut,
-            offset: offset + place.sent as i64,
+            offset: self.offset + place.sent as i64,
         })
+    }
+
+    /// The commands in order.
+    pub fn commands(&self) -> impl Iterator<Item = StreamCommand<'s>> + use<'s> {
+        let batch = *self;
+        (0..batch.len()).filter_map(move |index| batch.get(index))
+    }
+
+    /// How many bytes they take here.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.commands.last().map_or(0, |last| last.end)
     }
 
     /// The position behind all of them.
@@ -182,25 +195,26 @@ impl CommandStream {
         Ok(Batch { bytes, spans, commands: &commands[..*whole], offset: self.offset })
     }
 
-    /// Whether whole units are here.
-    ///
-    /// # Errors
-    /// What is here is no command.
-    pub fn has_more(&mut self) -> Result<bool, LinkError> {
-        self.parse(1)?;
-        Ok(self.parsed.whole > 0)
+    /// The offset behind everything that has come.
+    #[must_use]
+    pub fn received(&self) -> i64 {
+        let ParseState { position, passed, .. } = self.parsed;
+        let unparsed = self.connection.waiting().len() - position;
+        self.offset + position as i64 + passed as i64 + unparsed as i64
     }
 
-    /// The last batch is done with.
-    pub fn accept(&mut self) {
-        let parsed = &mut self.parsed;
-        let Some(last) = parsed.whole.checked_sub(1).map(|last| parsed.commands[last].clone())
-        else {
+    /// The first `count` commands of the last batch are done with; they end a unit.
+    ///
+    /// # Panics
+    /// When the batch has fewer.
+    pub fn accept(&mut self, count: usize) {
+        assert!(count <= self.parsed.whole, "more is accepted than was given");
+        let Some(last) = count.checked_sub(1).map(|last| self.parsed.commands[last].clone()) else {
             return;
         };
         self.offset += last.sent as i64;
         self.connection.take(last.end);
-        parsed.rebase(&last);
+        self.parsed.rebase(count, &last);
     }
 
     fn parse(&mut self, commands_max: usize) -> Result<(), LinkError> {
@@ -333,10 +347,10 @@ impl ParseState {
         }
     }
 
-    /// Forgets the whole units, which ended with `last`, and counts from there.
-    fn rebase(&mut self, last: &CommandSpan) {
+    /// Forgets the first commands, which ended with `last`, and counts from there.
+    fn rebase(&mut self, count: usize, last: &CommandSpan) {
         let spans_gone = last.spans.end;
-        self.commands.drain(..self.whole);
+        self.commands.drain(..count);
         self.spans.drain(..spans_gone);
         for (start, end) in &mut self.spans {
             *start -= last.end;
@@ -351,7 +365,7 @@ impl ParseState {
         self.passed -= passed_before;
         self.position -= last.end;
         self.present.first_span = self.present.first_span.saturating_sub(spans_gone);
-        self.whole = 0;
+        self.whole -= count;
     }
 }
 

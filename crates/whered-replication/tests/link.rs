@@ -63,8 +63,8 @@ fn commands_of(bytes: &[u8]) -> (Vec<(String, i64)>, Option<String>) {
                     let words: Vec<String> = words.collect();
                     found.push((words.join(" ") + cut, command.offset));
                 }
-                let end = batch.end_offset();
-                stream.accept();
+                let (count, end) = (batch.len(), batch.end_offset());
+                stream.accept(count);
                 assert_eq!(stream.offset(), end);
             }
             Err(error) => return (found, Some(error.to_string())),
@@ -277,6 +277,27 @@ fn offsets_count_every_byte_and_transactions_come_whole() {
         .collect();
     assert_eq!(found, expected);
     assert!(error.is_some_and(|error| error.contains("closes the connection")));
+}
+
+#[test]
+fn what_was_not_accepted_comes_again() {
+    let parts = [command(&["del", "a"]), command(&["del", "bcd"]), command(&["ping"])].concat();
+    let primary = FakePrimary::saying([b"+CONTINUE\r\n", &parts[..]].concat());
+    let mut connection = open(&primary).expect("the handshake is right");
+    let id = ReplicationId::parse(ID).expect("an id");
+    connection.synchronize(Some((id, 0))).expect("it goes on");
+    let mut stream = CommandStream::new(connection, 0, |_| false);
+    let mut seen = Vec::new();
+    while let Ok(batch) = stream.next_batch(LONG, 10) {
+        let Some(first) = batch.get(0) else { break };
+        let key = first.get(1).map(<[u8]>::to_vec);
+        seen.push((batch.len(), key, first.offset));
+        stream.accept(1);
+    }
+    let end = parts.len() as i64;
+    let key = |name: &str| Some(name.as_bytes().to_vec());
+    assert_eq!(seen, [(3, key("a"), 20), (2, key("bcd"), 42), (1, None, end)]);
+    assert_eq!(stream.received(), end);
 }
 
 #[test]

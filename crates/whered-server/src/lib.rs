@@ -42,6 +42,7 @@ mod listen;
 mod metrics;
 mod progress;
 mod reload;
+pub mod replica;
 pub mod resp;
 mod rules;
 mod runtime;

@@ -55,6 +55,9 @@ impl Config {
             keys.push("feeds".to_owned());
         }
         feeds(&mut keys, &old.feeds, &next.feeds);
+        if old.replicas != next.replicas {
+            keys.push("replica".to_owned());
+        }
         keys
     }
 }
@@ -181,7 +184,7 @@ mod tests {
     use super::*;
 
     /// What a configuration has under each key that only a restart can change, twice.
-    const PAIRS: [(&str, &str, &str); 45] = [
+    const PAIRS: [(&str, &str, &str); 46] = [
         ("data_dir", "data_dir = \"a\"", "data_dir = \"b\""),
         ("server.user", "[server]\nuser = \"a\"", "[server]\nuser = \"b\""),
         (
@@ -246,6 +249,11 @@ mod tests {
         ("journal.sync", "[journal]", "[journal]\nsync = \"off\""),
         ("snapshot.interval_seconds", "[snapshot]", "[snapshot]\ninterval_seconds = 3"),
         ("feeds.sync", "[feeds]", "[feeds]\nsync = \"off\""),
+        (
+            "replica",
+            "[[replica]]\nof = \"redis://a\"\nmatch = [\"b\"]",
+            "[[replica]]\nof = \"redis://a\"\nmatch = [\"c\"]",
+        ),
         ("feeds.turn_millis", "[feeds]", "[feeds]\nturn_millis = 3"),
     ];
 

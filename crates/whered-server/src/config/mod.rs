@@ -27,6 +27,7 @@ mod maps;
 mod named;
 mod pools;
 mod remarks;
+mod replicas;
 mod resp;
 mod reversed;
 mod secrets;
@@ -57,6 +58,7 @@ use crate::feeds::FeedConfig;
 use crate::health::SiteChecks;
 use crate::http::HttpOptions;
 use crate::listen::ProcessUser;
+use crate::replica::ReplicaOptions;
 use crate::resp::{RespOptions, TlsOptions};
 
 const TOP: Keys = Keys {
@@ -64,7 +66,7 @@ const TOP: Keys = Keys {
     allowed: &[
         "data_dir", "log", "server", "resp", "http", "dns", "journal", "snapshot", "backup",
         "sets", "rules", "database", "ruleset", "tsig_key", "zone", "catalog", "map", "pool",
-        "feed", "feeds",
+        "feed", "feeds", "replica",
     ],
     later: &["capture"],
 };
@@ -125,6 +127,8 @@ pub struct Config {
     pub checks: Vec<SiteChecks>,
     /// `[[feed]]`.
     pub feeds: Vec<FeedConfig>,
+    /// `[[replica]]`.
+    pub replicas: Vec<ReplicaOptions>,
     /// `[feeds]`: what feeds may take in memory.
     pub hot: HotOptions,
     /// `[feeds]`: when uploads are on the disk.
@@ -177,6 +181,7 @@ impl Config {
         config.transfers = transfers;
         config.aliases = aliases;
         config.feeds = feeds;
+        config.replicas = replicas::read_replicas(&top)?;
         log::read_log(&top, &mut config.log)?;
         feeds::read_common(&top, &mut config.hot, &mut config.feed_sync)?;
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();
@@ -373,6 +378,7 @@ fn all_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
         .chain(named::TABLES);
     let tables = tables.chain(maps::TABLES).chain(pools::TABLES).chain(sites::TABLES);
     let tables = tables.chain(feeds::TABLES).chain(transfers::TABLES).chain(updates::TABLES);
+    let tables = tables.chain(replicas::TABLES);
     let tables = tables.chain(catalogs::TABLES);
     let tables = tables.chain(aliases::TABLES);
     tables.map(|keys| (keys.title, keys.allowed))

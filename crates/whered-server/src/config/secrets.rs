@@ -122,7 +122,7 @@ pub(super) fn remark_on_file(
 }
 
 /// A remark, once, when everybody may read or change a configuration that has a secret.
-fn remark_on_configuration(section: &Section<'_>, key: &str) {
+pub(super) fn remark_on_configuration(section: &Section<'_>, key: &str) {
     let path = section.document.path;
     let Some(mode) = mode_for_others(path) else { return };
     let mut notes = section.document.notes.borrow_mut();

@@ -60,11 +60,16 @@ fn status_response(status: StatusCode, body: &serde_json::Value) -> Response {
 )]
 pub(crate) async fn readyz(State(state): State<Arc<HttpState>>) -> Response {
     let generation = state.engine.generation().number();
-    match disk_watch::refusals(&state.engine).next() {
-        None => {
+    let behind = state.about.replicas.not_ready();
+    match (disk_watch::refusals(&state.engine).next(), behind) {
+        (None, Some(reason)) => {
+            let body = json!({ "status": "behind", "generation": generation, "reason": reason });
+            status_response(StatusCode::SERVICE_UNAVAILABLE, &body)
+        }
+        (None, None) => {
             status_response(StatusCode::OK, &json!({ "status": "ready", "generation": generation }))
         }
-        Some(refusal) => {
+        (Some(refusal), _) => {
             let body = json!({
                 "status": refusal.state.word(),
                 "generation": generation,

@@ -18,6 +18,7 @@ use super::feeds::Uploads;
 use super::stream::Streams;
 use super::token::CurrentToken;
 use super::trust::TrustPolicy;
+use crate::replica::ReplicaBoard;
 
 /// Writes all metrics of the server as text.
 pub(crate) type RenderMetrics =
@@ -62,6 +63,8 @@ pub(crate) struct ServerFacts {
     pub(crate) listeners: Vec<(&'static str, Vec<String>)>,
     /// What a zone is to other servers, and what a secondary knows of its primaries.
     pub(crate) zone_role: ZoneRole,
+    /// How far links to primaries are.
+    pub(crate) replicas: Arc<ReplicaBoard>,
 }
 
 /// Gives the role of a zone, and the state of a secondary.

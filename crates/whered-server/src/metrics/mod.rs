@@ -11,6 +11,7 @@ mod families;
 mod feed_memory;
 mod feeds;
 mod process;
+mod replicas;
 mod transfers;
 
 use std::fmt;
@@ -34,6 +35,7 @@ use families::{Counters, FloatGauge, Gauges, Histograms, Labels, owned};
 use crate::dns::{Aliases, DURATION_UNITS, DnsCounters, Totals, Transfers};
 use crate::health::{HealthBoard, RESULTS};
 use crate::http::{HttpCounters, MetricsFormat};
+use crate::replica::ReplicaBoard;
 use crate::resp::{Latencies, RespCounters};
 
 type FloatCounter = Counter<f64, AtomicU64>;
@@ -48,6 +50,7 @@ pub(crate) struct Metrics {
     pub(crate) dns: Option<Arc<DnsCounters>>,
     pub(crate) http: Arc<HttpCounters>,
     pub(crate) health: Arc<HealthBoard>,
+    pub(crate) replicas: Arc<ReplicaBoard>,
     pub(crate) transfers: Arc<Transfers>,
     pub(crate) aliases: Option<Arc<Aliases>>,
 }
@@ -67,6 +70,7 @@ impl Metrics {
         self.add_data(registry);
         feeds::add(registry, &self.engine);
         add_rulesets(registry, self.engine.generation().rulesets());
+        replicas::add(registry, &self.replicas);
         add_health(registry, self.engine.generation().pools(), &self.health);
         self.add_journal(registry);
         self.add_snapshots(registry);

@@ -72,7 +72,7 @@ use std::thread::JoinHandle;
 use rustls::ServerConfig;
 use whered_engine::Engine;
 
-use commands::CommandTable;
+use commands::{CommandTable, Executor};
 pub use counters::RespCounters;
 use listen::Listener;
 use notifier::Notifier;
@@ -90,6 +90,7 @@ use worker::Worker;
 use crate::certificates::CurrentTls;
 pub use crate::listen::UnixSocketOptions;
 use crate::listen::{self as sockets, Kind, Sockets};
+use crate::replica::MakeApplier;
 use crate::tls;
 pub use crate::tls::TlsOptions;
 
@@ -223,6 +224,19 @@ impl RespListener {
     /// What its commands have cost so far, by family.
     pub(crate) fn latencies(&self) -> Latencies {
         Latencies(Arc::clone(&self.shared.statistics), Arc::clone(&self.shared.refused_commands))
+    }
+
+    /// What links of replicas are applied by.
+    pub(crate) fn applier_maker(
+        listener: Option<&RespListener>,
+        engine: &Arc<Engine>,
+    ) -> MakeApplier {
+        let shared = listener.map(|listener| Arc::clone(&listener.shared));
+        let engine = Arc::clone(engine);
+        Arc::new(move |options, served| {
+            let executor = Executor::new(&engine, options.clone(), served, shared.clone())?;
+            Ok(Box::new(executor))
+        })
     }
 
     /// What it has done so far.

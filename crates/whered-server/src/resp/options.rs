@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::users::{PasswordHash, UserOptions};
 use crate::health::HealthBoard;
 use crate::listen::{ListenOptions, UnixSocketOptions};
+use crate::replica::ReplicaBoard;
 use crate::runtime::core_count;
 use crate::tls::TlsOptions;
 
@@ -67,6 +68,8 @@ pub struct RespContext {
     pub run_id: String,
     /// What probes of sites have found.
     pub health: Arc<HealthBoard>,
+    /// How far links to primaries are.
+    pub replicas: Arc<ReplicaBoard>,
     /// Asks primaries of zones.
     pub(crate) refresh_zone: Option<RefreshZone>,
 }
@@ -146,6 +149,7 @@ impl Default for RespContext {
             version: env!("CARGO_PKG_VERSION"),
             run_id: "0".repeat(40),
             health: Arc::default(),
+            replicas: Arc::default(),
             refresh_zone: None,
         }
     }

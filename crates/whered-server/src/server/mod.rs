@@ -34,6 +34,7 @@ use crate::listen::{self, ConnectionLimits, HandoverState, ListenOptions, Predec
 use crate::metrics::Metrics;
 use crate::progress;
 use crate::reload::{Reloader, remark_on_rulesets, with_lowest_priority};
+use crate::replica::{LinkContext, ReplicaBoard, Replicas};
 use crate::resp::{FreshSecrets, RefreshZone, RespContext, RespListener};
 use crate::rules::RulesMaintenance;
 use crate::snapshots::Snapshotter;
@@ -87,6 +88,8 @@ pub(crate) struct Listeners {
     pub(crate) http: Option<HttpListener>,
     pub(crate) transfers: Option<Arc<Transfers>>,
     pub(crate) aliases: Option<AliasThread>,
+    /// How far links to primaries are.
+    pub(crate) replicas: Arc<ReplicaBoard>,
 }
 
 impl Server {
@@ -214,7 +217,10 @@ impl Server {
             tracing::error!("{reason}");
         }
         engine.feeds().set_memory_max(config.resp.max_memory_bytes);
-        let started = links(&config, &engine).map_err(ServerError::new).and_then(|stop_links| {
+        let prepared = Replicas::prepare(&engine, &config.replicas)
+            .map_err(|error| at(&config, "replica", error));
+        let linked = prepared.and_then(|()| links(&config, &engine).map_err(ServerError::new));
+        let started = linked.and_then(|stop_links| {
             let running = StartedParts::start(&engine, &fitting, sockets, checks, stop_links);
             running.map_err(|error| {
                 ServerError::as_user(located_socket(&config, &error), user.as_deref())
@@ -364,6 +370,16 @@ impl StartedParts {
                             }
                         }
                     }
+                    match start_replicas(engine, config, &listeners) {
+                        Ok(mut replicas) => {
+                            helpers.others.insert(0, Box::new(move || replicas.stop()))
+                        }
+                        Err(error) => {
+                            helpers.stop();
+                            listeners.stop();
+                            return Err(error);
+                        }
+                    }
                     Ok((listeners, helpers))
                 }
                 Err(error) => {
@@ -431,7 +447,8 @@ impl Listeners {
         let transfers = Transfers::new(engine, &config.transfers, config.data_dir.as_deref());
         self.transfers = Some(Arc::clone(&transfers));
         if config.resp.is_open() {
-            self.resp = Some(start_resp(engine, config, sockets, (board, &transfers))?);
+            self.resp =
+                Some(start_resp(engine, config, sockets, (board, &transfers, &self.replicas))?);
         }
         if !config.dns.listen.is_empty() {
             self.aliases = Some(AliasThread::start(engine, &config.dns.resolvers)?);
@@ -448,6 +465,7 @@ impl Listeners {
                 dns: self.dns.as_ref().map(|listener| Arc::clone(listener.counters())),
                 http: Arc::clone(&counters),
                 health: Arc::clone(board),
+                replicas: Arc::clone(&self.replicas),
                 transfers: Arc::clone(&transfers),
                 aliases: self.aliases.as_ref().map(|thread| Arc::clone(&thread.aliases)),
             };
@@ -480,7 +498,9 @@ impl Listeners {
         let zone_role = ZoneRole(Arc::new(move |zone| {
             transfers.as_ref().map_or(("file", None), |transfers| transfers.role(zone))
         }));
-        ServerFacts { started, data_dir: config.data_dir.clone(), listeners, zone_role }
+        let replicas = Arc::clone(&self.replicas);
+        let data_dir = config.data_dir.clone();
+        ServerFacts { started, data_dir, listeners, zone_role, replicas }
     }
 
     fn stop(self) {
@@ -578,7 +598,7 @@ fn start_resp(
     engine: &Arc<Engine>,
     config: &Config,
     sockets: &Sockets,
-    (board, transfers): (&Arc<HealthBoard>, &Arc<Transfers>),
+    (board, transfers, replicas): (&Arc<HealthBoard>, &Arc<Transfers>, &Arc<ReplicaBoard>),
 ) -> io::Result<RespListener> {
     let (sync, config) = (config.journal.sync, &config.resp);
     for name in &config.plain_passwords {
@@ -596,6 +616,7 @@ fn start_resp(
         },
         run_id: run_id(),
         health: Arc::clone(board),
+        replicas: Arc::clone(replicas),
         refresh_zone: Some(RefreshZone(Arc::new(move |zone, whole| {
             refresher.refresh(zone, whole)
         }))),
@@ -603,6 +624,22 @@ fn start_resp(
     };
     let listener = RespListener::start_on(Arc::clone(engine), config.clone(), context, sockets);
     listener.map_err(|error| io::Error::new(error.kind(), format!("RESP {error}")))
+}
+
+/// Starts what follows primaries.
+fn start_replicas(
+    engine: &Arc<Engine>,
+    config: &Config,
+    listeners: &Listeners,
+) -> io::Result<Replicas> {
+    let resp = listeners.resp.as_ref();
+    let context = LinkContext {
+        engine: Arc::clone(engine),
+        board: Arc::clone(&listeners.replicas),
+        make_applier: RespListener::applier_maker(resp, engine),
+        listening_port: resp.and_then(|resp| Some(resp.addresses().first()?.port())),
+    };
+    Replicas::start(context, &config.replicas)
 }
 
 /// Where the server of a configuration listens.

@@ -5,6 +5,8 @@
 //! evictions, scripts), or absent. `tests/info_wire.rs` has the list of those that are absent, with
 //! the reasons.
 
+mod replication;
+
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -52,7 +54,7 @@ const SECTIONS: [(&str, Section, bool); 15] = [
     ("Memory", memory, true),
     ("Persistence", persistence, true),
     ("Stats", stats, true),
-    ("Replication", replication, true),
+    ("Replication", replication::section, true),
     ("CPU", processor, true),
     ("Modules", |_, _| {}, true),
     ("Commandstats", command_stats, false),
@@ -421,17 +423,6 @@ fn latency_stats(session: &Session, text: &mut String) {
             line(text, &field, format_args!("p50={p50}.000,p99={p99}.000,p99.9={p999}.000"));
         }
     }
-}
-
-fn replication(_: &Session, text: &mut String) {
-    line(text, "role", "master");
-    zeros(text, &["connected_slaves"]);
-    line(text, "master_failover_state", "no-failover");
-    line(text, "master_replid2", "0".repeat(40));
-    zeros(text, &["master_repl_offset"]);
-    line(text, "second_repl_offset", -1);
-    zeros(text, &["repl_backlog_active", "repl_backlog_size"]);
-    zeros(text, &["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
 }
 
 fn keyspace(session: &Session, text: &mut String) {

@@ -58,6 +58,7 @@ mod permissions;
 mod persistence;
 mod pubsub;
 mod registry;
+mod replicated;
 mod replication;
 mod rules;
 mod scripting;
@@ -100,6 +101,7 @@ use look_up::read_ordered;
 pub(crate) use moves::{MovesResult, next_moves};
 use named::NameSpec;
 pub(crate) use registry::{CommandTable, Entry};
+pub(crate) use replicated::Executor;
 
 /// Every command, by family.
 static FAMILIES: &[&[Command]] = &[

@@ -1,0 +1,252 @@
+//! One link's thread: connects, takes what it lacks, applies what comes, and tries again.
+//!
+//! Not for: what a command does (`Applier`), reading a dump (`full_sync`).
+//!
+//! ```text
+//!        ┌──────────── pause, growing <── fault ───────────────────┐
+//! run ─> connect ─> PSYNC id offset ─> [full sync] ─> ACK ─> batch ┴─> apply ─> ACK every second
+//! ```
+//!
+//! Invariant: the engine's position is behind what was applied, at the end of a command or of a
+//! transaction, and both are in one entry of the journal. Where a part of a transaction could not
+//! be applied, only a dump helps.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use whered_engine::{Engine, StreamPosition};
+use whered_replication::{
+    CommandStream, Connection, Introduction, LinkError, Patience, ReplicationId, Resync,
+};
+
+use super::board::{Count, LinkState, LinkStatus};
+use super::pauses::Pauses;
+use super::stop::LinkStop;
+use super::{Applier, LinkContext, Obstacle, Progress, ReplicaOptions, Resolve};
+
+/// So many commands, and for so long, are applied while others wait.
+const BATCH_COMMANDS: usize = 256;
+const BATCH_TIME: Duration = Duration::from_micros(200);
+/// What a command takes in the journal beside its own bytes, more or less.
+const JOURNAL_OVERHEAD_BYTES: usize = 64;
+/// How often the primary is told how far we are.
+const ACKNOWLEDGE_EVERY: Duration = Duration::from_secs(1);
+/// A primary that says nothing for so long is gone: it says PING every ten seconds.
+const SILENCE: Duration = Duration::from_secs(60);
+
+pub(super) struct Link {
+    pub(super) engine: Arc<Engine>,
+    pub(super) options: ReplicaOptions,
+    pub(super) status: Arc<LinkStatus>,
+    pub(super) applier: Box<dyn Applier>,
+    listening_port: Option<u16>,
+    stop: Arc<LinkStop>,
+    resolve: Resolve,
+    /// The kept position is of no use: only a dump helps.
+    must_resync: bool,
+    pauses: Pauses,
+    /// Between synchronizations that a command has made necessary.
+    resync_pauses: Pauses,
+}
+
+/// Why a connection is over.
+pub(super) enum Fault {
+    /// Something that a new connection may heal.
+    Broken(String),
+    /// Something that only a dump heals.
+    Resync(String),
+}
+
+impl From<LinkError> for Fault {
+    fn from(error: LinkError) -> Fault {
+        Fault::Broken(error.to_string())
+    }
+}
+
+impl Link {
+    pub(super) fn new(
+        context: &LinkContext,
+        options: &ReplicaOptions,
+        status: &Arc<LinkStatus>,
+        stop: &Arc<LinkStop>,
+        resolve: Resolve,
+        applier: Box<dyn Applier>,
+    ) -> Link {
+        let (millis, seconds) = (Duration::from_millis, Duration::from_secs);
+        Link {
+            engine: Arc::clone(&context.engine),
+            options: options.clone(),
+            status: Arc::clone(status),
+            applier,
+            listening_port: context.listening_port,
+            stop: Arc::clone(stop),
+            resolve,
+            must_resync: false,
+            pauses: Pauses::new(millis(50), seconds(10)),
+            resync_pauses: Pauses::new(millis(100), seconds(60)),
+        }
+    }
+
+    /// Follows until it is stopped.
+    pub(super) fn run(mut self) {
+        let mut told = String::new();
+        while !self.stop.is_stopped() {
+            let fault = match self.follow() {
+                Ok(()) => break,
+                Err(fault) => fault,
+            };
+            self.stop.forget();
+            if self.stop.is_stopped() {
+                break;
+            }
+            let (why, pause) = match fault {
+                Fault::Broken(why) => (why, self.pauses.next()),
+                Fault::Resync(why) => {
+                    self.must_resync = true;
+                    (format!("{why}: the dump is taken anew"), self.resync_pauses.next())
+                }
+            };
+            self.status.add(Count::Faults, 1);
+            self.status.set_state(LinkState::Down(why.clone()));
+            if told != why {
+                tracing::warn!("the replica of {} waits: {why}", self.options.of);
+                told = why;
+            }
+            self.stop.wait(pause);
+        }
+    }
+
+    /// One connection, to its end.
+    fn follow(&mut self) -> Result<(), Fault> {
+        self.status.set_state(LinkState::Connecting);
+        let address = (self.resolve)()?;
+        let patience = Patience { silence: SILENCE, ..Patience::default() };
+        let mut connection = Connection::open(&address, patience)?;
+        let closer = connection.closer();
+        self.stop.watch(closer.map_err(|error| Fault::Broken(error.to_string()))?);
+        self.status.set_primary(connection.name());
+        let listening_port = self.listening_port;
+        connection.introduce(Introduction { listening_port, wants_dump_only: false })?;
+        let kept = self.engine.keyspace().position(self.status.number);
+        let kept = kept.filter(|_| !self.must_resync);
+        let resync = connection.synchronize(kept.and_then(|kept| {
+            let id = ReplicationId::parse(kept.replication_id.as_str())?;
+            Some((id, kept.offset))
+        }))?;
+        let position = match (resync, kept) {
+            (Resync::Continue { id }, Some(kept)) => self.go_on(kept, id)?,
+            (Resync::Continue { .. }, None) => {
+                return Err(Fault::Broken("continues what was not begun".to_owned()));
+            }
+            (Resync::Full { id, offset }, _) => self.full_sync(&mut connection, id, offset)?,
+        };
+        self.status.set_offsets(position.offset, position.offset);
+        connection.acknowledge(position.offset)?;
+        self.status.set_state(LinkState::Up);
+        let passes_over = self.applier.passes_over();
+        self.apply(CommandStream::new(connection, position.offset, passes_over), position)
+    }
+
+    /// The kept position, perhaps in a history with another id: a replica has become the primary.
+    fn go_on(
+        &mut self,
+        kept: StreamPosition,
+        id: Option<ReplicationId>,
+    ) -> Result<StreamPosition, Fault> {
+        let replication_id = match id {
+            Some(id) => engine_id(id)?,
+            None => kept.replication_id,
+        };
+        self.status.add(Count::PartialSyncs, 1);
+        self.applier.go_on(kept.database);
+        tracing::info!(
+            "the replica of {} goes on at offset {} of {replication_id}",
+            self.options.of,
+            kept.offset
+        );
+        Ok(StreamPosition { replication_id, ..kept })
+    }
+
+    /// Applies what comes, and says how far it is.
+    fn apply(
+        &mut self,
+        mut stream: CommandStream,
+        mut position: StreamPosition,
+    ) -> Result<(), Fault> {
+        let mut heard = Instant::now();
+        let mut acknowledged = Instant::now();
+        while !self.stop.is_stopped() {
+            let wait = ACKNOWLEDGE_EVERY.saturating_sub(acknowledged.elapsed());
+            let count = self.apply_batch(&mut stream, &mut position, wait)?;
+            stream.accept(count);
+            self.status.set_offsets(position.offset, stream.received());
+            if count > 0 {
+                heard = Instant::now();
+                self.status.note_heard();
+                self.status.add(Count::Commands, count as u64);
+                self.pauses.reset();
+            } else if heard.elapsed() > SILENCE {
+                let what = format!("has said nothing for {} s", SILENCE.as_secs());
+                return Err(LinkError::new(&self.status.primary(), what).into());
+            }
+            let is_asked = self.applier.take_position_request();
+            if is_asked || acknowledged.elapsed() >= ACKNOWLEDGE_EVERY {
+                stream.connection().acknowledge(position.offset)?;
+                acknowledged = Instant::now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for commands and applies them. Gives how many are done with.
+    fn apply_batch(
+        &mut self,
+        stream: &mut CommandStream,
+        position: &mut StreamPosition,
+        wait: Duration,
+    ) -> Result<usize, Fault> {
+        let batch = stream.next_batch(wait, BATCH_COMMANDS)?;
+        if batch.is_empty() {
+            return Ok(0);
+        }
+        let before = Progress {
+            commands: 0,
+            offset: position.offset,
+            database: position.database,
+            is_inside_transaction: false,
+        };
+        let room_bytes = batch.size_bytes() + batch.len() * JOURNAL_OVERHEAD_BYTES;
+        let (applier, id) = (&mut self.applier, position.replication_id);
+        let followed = self.engine.keyspace().follow(self.status.number, room_bytes, || {
+            let mut progress = before;
+            let deadline = Instant::now() + BATCH_TIME;
+            let result = applier.apply(batch, deadline, &mut progress);
+            let Progress { offset, database, .. } = progress;
+            ((result, progress), StreamPosition { replication_id: id, offset, database })
+        });
+        let (result, progress) = match followed {
+            Ok(written) => written.value,
+            Err(error) => return Err(Fault::Broken(error.to_string())),
+        };
+        (position.offset, position.database) = (progress.offset, progress.database);
+        match result {
+            Ok(()) => Ok(progress.commands),
+            Err(Obstacle::Resync(why)) => Err(Fault::Resync(why)),
+            Err(Obstacle::Refused(why)) if progress.is_inside_transaction => {
+                Err(Fault::Resync(why))
+            }
+            Err(Obstacle::Refused(why)) => Err(Fault::Broken(why)),
+        }
+    }
+
+    /// A dump was loaded: the position is one of use again.
+    pub(super) fn is_synchronized(&mut self) {
+        self.must_resync = false;
+        self.pauses.reset();
+    }
+}
+
+/// An id as the engine has it.
+pub(super) fn engine_id(id: ReplicationId) -> Result<whered_engine::ReplicationId, Fault> {
+    id.as_str().parse().map_err(Fault::Broken)
+}

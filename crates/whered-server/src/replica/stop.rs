@@ -1,0 +1,67 @@
+//! Telling a link's thread to end, wherever it waits.
+//!
+//! Not for: ending it (it looks, or its connection is closed under it).
+
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use whered_engine::sync;
+use whered_replication::Closer;
+
+/// Whether a link is to end, and the connection that it may be waiting for.
+#[derive(Default)]
+pub(crate) struct LinkStop {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Inner {
+    is_stopped: bool,
+    closer: Option<Closer>,
+}
+
+impl LinkStop {
+    /// Ends the link: its connection is closed.
+    pub(crate) fn stop(&self) {
+        let mut inner = sync::lock(&self.inner);
+        inner.is_stopped = true;
+        if let Some(closer) = inner.closer.take() {
+            closer.close();
+        }
+        self.changed.notify_all();
+    }
+
+    /// Whether it is to end.
+    pub(crate) fn is_stopped(&self) -> bool {
+        sync::lock(&self.inner).is_stopped
+    }
+
+    /// The connection that is to be closed at a stop; closes it at once after one.
+    pub(crate) fn watch(&self, closer: Closer) {
+        let mut inner = sync::lock(&self.inner);
+        match inner.is_stopped {
+            true => closer.close(),
+            false => inner.closer = Some(closer),
+        }
+    }
+
+    /// The connection is gone.
+    pub(crate) fn forget(&self) {
+        sync::lock(&self.inner).closer = None;
+    }
+
+    /// Waits so long, or until a stop. Gives whether there was one.
+    pub(crate) fn wait(&self, longest: Duration) -> bool {
+        let end = Instant::now() + longest;
+        let mut inner = sync::lock(&self.inner);
+        while !inner.is_stopped {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            inner = sync::unpoisoned(self.changed.wait_timeout(inner, left)).0;
+        }
+        inner.is_stopped
+    }
+}

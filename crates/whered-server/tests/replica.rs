@@ -1,0 +1,449 @@
+//! `[[replica]]` against Debian's redis-server: what is written there is read here, and nothing else.
+//!
+//! Without redis-server the tests are skipped, unless `WHERED_REQUIRE` contains `peers`.
+#![allow(clippy::print_stdout, reason = "the tests say that they were skipped")]
+
+mod replica {
+    pub(crate) mod primary;
+}
+mod support;
+
+use replica::primary::{Follower, Primary};
+use support::client::{Client, Value, request};
+
+/// Waits until a replica of the primary has all that was written there.
+fn settle(primary: &mut Client) {
+    primary.ask(&["SELECT", "0"]);
+    primary.ask(&["INCR", "written"]);
+    let replicas = primary.ask(&["WAIT", "1", "15000"]);
+    assert_eq!(replicas, ":1\r\n", "no replica has come so far in time");
+}
+
+fn words(client: &mut Client, request: &[&str]) -> Vec<String> {
+    client.send(&support::client::request(
+        &request.iter().map(|word| word.as_bytes()).collect::<Vec<_>>(),
+    ));
+    let text = |value: Value| match value {
+        Value::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        other => format!("{other:?}"),
+    };
+    match client.reply().value {
+        Value::Array(values) => values.into_iter().map(text).collect(),
+        other => vec![text(other)],
+    }
+}
+
+/// Every sorted set of `fleet:*` with its members, scores and expiry, as a server has it.
+fn fleet(client: &mut Client) -> Vec<String> {
+    let mut keys = words(client, &["KEYS", "fleet:*"]);
+    keys.sort();
+    let mut found = Vec::new();
+    for key in keys {
+        if client.ask(&["TYPE", &key]) != "+zset\r\n" {
+            continue;
+        }
+        let members = words(client, &["ZRANGE", &key, "0", "-1", "WITHSCORES"]);
+        let expiry = client.ask(&["PEXPIRETIME", &key]);
+        found.push(format!("{key} {members:?} {}", expiry.trim()));
+    }
+    found
+}
+
+/// Waits until both have the same, and gives it.
+fn same(primary: &mut Client, follower: &mut Client) -> Vec<String> {
+    settle(primary);
+    let (theirs, ours) = (fleet(primary), fleet(follower));
+    assert_eq!(ours, theirs);
+    ours
+}
+
+fn run(client: &mut Client, commands: &[&str]) {
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').collect();
+        let reply = client.ask(&words);
+        assert!(!reply.starts_with('-'), "{command}: {reply}");
+    }
+}
+
+/// A counter of `INFO stats` of a primary.
+fn stat(client: &mut Client, name: &str) -> i64 {
+    let info = words(client, &["INFO", "stats"]).concat();
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|value| value.trim().parse().ok()).expect("a counter")
+}
+
+fn replication(client: &mut Client) -> String {
+    words(client, &["INFO", "replication"]).concat()
+}
+
+#[test]
+fn a_full_sync_brings_the_sorted_sets_that_match_and_nothing_else() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(
+        &mut theirs,
+        &[
+            "GEOADD fleet:geo 13.4 52.5 ann 8.68 50.11 bob",
+            "ZADD fleet:scores -1.5 a 0 b 3.25 c inf d -inf e",
+            "ZADD other:key 1 a",
+            "SET fleet:text value",
+            "SADD fleet:set a",
+            "ZADD fleet:expires 1 a",
+            "PEXPIREAT fleet:expires 4102444800000",
+            "SELECT 1",
+            "ZADD fleet:elsewhere 1 a",
+            "SELECT 0",
+        ],
+    );
+    let large: Vec<Vec<u8>> = (0..1000)
+        .map(|n| {
+            request(&[
+                b"ZADD",
+                b"fleet:large",
+                n.to_string().as_bytes(),
+                format!("m{n}").as_bytes(),
+            ])
+        })
+        .collect();
+    theirs.send(&large.concat());
+    (0..1000).for_each(|_| drop(theirs.reply()));
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    let found = same(&mut theirs, &mut ours);
+    assert_eq!(found.len(), 4, "{found:?}");
+    for key in ["other:key", "fleet:text", "fleet:set", "fleet:elsewhere"] {
+        assert_eq!(ours.ask(&["EXISTS", key]), ":0\r\n", "{key}");
+    }
+    let near = ["GEOSEARCH", "fleet:geo", "FROMLONLAT", "13", "52", "BYRADIUS", "100", "km"];
+    assert_eq!(words(&mut ours, &near), ["ann"]);
+    let info = replication(&mut ours);
+    for expected in [
+        "role:slave",
+        "master_link_status:up",
+        &format!("master_port:{}", primary.address.port()),
+        "slave_priority:0",
+        "full_syncs=1",
+    ] {
+        assert!(info.contains(expected), "{expected}: {info}");
+    }
+    let slave = replication(&mut theirs);
+    let port = follower.client().stream.peer_addr().expect("it is open").port();
+    assert!(slave.contains(&format!("port={port},state=online")), "{slave}");
+}
+
+#[test]
+fn followed_keys_are_read_only_and_own_keys_are_not() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 1 m"]);
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    same(&mut theirs, &mut ours);
+    for command in [
+        "ZADD fleet:a 2 n",
+        "ZADD fleet:new 1 m",
+        "DEL fleet:a",
+        "SET fleet:a x",
+        "PEXPIRE fleet:a 100000",
+        "RENAME fleet:a own",
+        "FLUSHALL",
+        "FLUSHDB",
+        "SWAPDB 0 1",
+    ] {
+        let reply = ours.ask(&command.split(' ').collect::<Vec<_>>());
+        assert!(reply.starts_with("-READONLY"), "{command}: {reply}");
+    }
+    run(&mut ours, &["ZADD own 1 m", "SET text x", "DEL own"]);
+    same(&mut theirs, &mut ours);
+}
+
+#[test]
+fn every_command_that_a_primary_sends_has_its_effect() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    run(
+        &mut theirs,
+        &[
+            "GEOADD fleet:geo 13.4 52.5 ann 8.68 50.11 bob 2.35 48.85 eve",
+            "ZADD fleet:a 1 a 2 b 3 c 4 d 5 e 6 f 7 g 8 h",
+            "ZADD fleet:a GT CH 9 a",
+            "ZADD fleet:a INCR 2.5 b",
+            "ZINCRBY fleet:a 0.25 c",
+            "ZREM fleet:a d",
+            "ZREMRANGEBYRANK fleet:a 0 0",
+            "ZREMRANGEBYSCORE fleet:a 5 5",
+            "ZADD fleet:lex 0 a 0 b 0 c 0 d",
+            "ZREMRANGEBYLEX fleet:lex [b [c",
+            "ZPOPMIN fleet:lex",
+            "ZADD fleet:pop 1 a 2 b 3 c 4 d",
+            "ZPOPMAX fleet:pop",
+            "ZMPOP 1 fleet:pop MIN COUNT 1",
+            "BZPOPMIN fleet:pop 1",
+            "ZUNIONSTORE fleet:union 2 fleet:a fleet:pop WEIGHTS 2 3",
+            "ZINTERSTORE fleet:inter 2 fleet:a fleet:union",
+            "ZDIFFSTORE fleet:diff 2 fleet:union fleet:inter",
+            "ZRANGESTORE fleet:range fleet:a 0 2",
+            "GEOSEARCHSTORE fleet:near fleet:geo FROMLONLAT 13 52 BYRADIUS 600 km",
+            "GEORADIUS fleet:geo 13 52 600 km STORE fleet:radius",
+            "GEORADIUSBYMEMBER fleet:geo ann 900 km STOREDIST fleet:distances",
+            "COPY fleet:a fleet:copy",
+            "RENAME fleet:copy fleet:renamed",
+            "RENAMENX fleet:renamed fleet:again",
+            "PEXPIREAT fleet:again 4102444800000",
+            "EXPIRE fleet:range 100000",
+            "PERSIST fleet:range",
+            "ZADD fleet:gone 1 a",
+            "EXPIRE fleet:gone -1",
+            "ZADD fleet:deleted 1 a",
+            "UNLINK fleet:deleted",
+            "EVAL return{redis.call('zadd',KEYS[1],1,'x'),redis.call('zincrby',KEYS[1],5,'x')} 1 fleet:lua",
+            "MULTI",
+            "ZADD fleet:multi 1 a 2 b",
+            "DEL fleet:pop",
+            "SELECT 2",
+            "ZADD fleet:multi 9 a",
+            "SELECT 0",
+            "EXEC",
+            "PUBLISH channel message",
+            "SET fleet:string x",
+            "ZADD fleet:late 3 c",
+        ],
+    );
+    let found = same(&mut theirs, &mut ours);
+    assert!(found.len() >= 14, "{found:?}");
+    assert_eq!(stat(&mut theirs, "sync_full"), 1, "no command needs a dump");
+}
+
+#[test]
+fn restored_values_are_followed_and_values_of_other_types_remove_the_key() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 1 a 2.5 b", "SADD plain x", "RPUSH list b a"]);
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    same(&mut theirs, &mut ours);
+    let payload = |client: &mut Client, key: &[u8]| {
+        client.send(&request(&[b"DUMP", key]));
+        match client.reply().value {
+            Value::Bulk(payload) => payload,
+            other => panic!("DUMP gives {other:?}"),
+        }
+    };
+    let (sorted_set, set) = (payload(&mut theirs, b"fleet:a"), payload(&mut theirs, b"plain"));
+    theirs.send(&request(&[b"RESTORE", b"fleet:b", b"0", &sorted_set]));
+    theirs.reply();
+    theirs.send(&request(&[b"RESTORE", b"fleet:c", b"9000000", &sorted_set]));
+    theirs.reply();
+    assert_eq!(same(&mut theirs, &mut ours).len(), 3);
+    theirs.send(&request(&[b"RESTORE", b"fleet:b", b"0", &set, b"REPLACE"]));
+    theirs.reply();
+    run(
+        &mut theirs,
+        &[
+            "SET fleet:c x",
+            "SORT list ALPHA STORE fleet:a",
+            "ZADD fleet:d 1 a",
+            "SDIFFSTORE fleet:d plain",
+        ],
+    );
+    assert_eq!(same(&mut theirs, &mut ours), [""; 0]);
+    run(&mut theirs, &["DEL fleet:a fleet:b fleet:c fleet:d", "ZADD fleet:a 7 z"]);
+    assert_eq!(same(&mut theirs, &mut ours).len(), 1);
+    run(&mut theirs, &["ZADD fleet:e 1 x", "RENAME list fleet:e"]);
+    assert_eq!(theirs.ask(&["TYPE", "fleet:e"]), "+list\r\n");
+    assert_eq!(same(&mut theirs, &mut ours).len(), 1);
+}
+
+#[test]
+fn a_plain_set_as_a_source_is_not_taken_for_nothing() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    run(&mut theirs, &["ZADD fleet:a 1 a", "ZUNIONSTORE fleet:b 2 fleet:a fleet:none"]);
+    same(&mut theirs, &mut ours);
+    assert_eq!(stat(&mut theirs, "sync_full"), 1, "an absent source is nothing");
+    run(&mut theirs, &["SADD fleet:set x y", "ZUNIONSTORE fleet:c 2 fleet:a fleet:set"]);
+    let found = same(&mut theirs, &mut ours);
+    assert!(found.iter().any(|key| key.contains("\"x\"")), "{found:?}");
+    assert_eq!(stat(&mut theirs, "sync_full"), 2);
+}
+
+#[test]
+fn what_needs_keys_that_are_not_here_is_synchronized_as_a_whole() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    run(&mut theirs, &["ZADD fleet:a 1 a", "ZADD temporary 2 b"]);
+    same(&mut theirs, &mut ours);
+    for (index, commands) in [
+        &["RENAME temporary fleet:b"][..],
+        &["ZADD temporary 2 b", "ZUNIONSTORE fleet:c 2 fleet:a temporary"],
+        &["SELECT 1", "ZADD fleet:d 1 a", "MOVE fleet:d 0", "SELECT 0"],
+        &["SELECT 1", "ZADD fleet:e 1 a", "COPY fleet:e fleet:e DB 0", "SELECT 0"],
+        &["SWAPDB 0 1"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        run(&mut theirs, commands);
+        same(&mut theirs, &mut ours);
+        assert_eq!(stat(&mut theirs, "sync_full"), index as i64 + 2, "{commands:?}");
+    }
+}
+
+#[test]
+fn only_the_database_that_is_named_is_followed() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 1 zero", "SELECT 3", "ZADD fleet:a 1 three"]);
+    let follower = Follower::of(&primary, "database = 3");
+    let mut ours = follower.client();
+    settle(&mut theirs);
+    run(
+        &mut theirs,
+        &["ZADD fleet:a 2 zero", "SELECT 3", "ZADD fleet:b 1 x", "SELECT 4", "FLUSHDB", "SELECT 0"],
+    );
+    settle(&mut theirs);
+    run(&mut theirs, &["SELECT 3"]);
+    run(&mut ours, &["SELECT 3"]);
+    assert_eq!(fleet(&mut ours), fleet(&mut theirs));
+    assert_eq!(fleet(&mut ours).len(), 2);
+    run(&mut ours, &["SELECT 0", "ZADD fleet:a 1 own"]);
+    run(&mut theirs, &["MOVE fleet:b 5", "FLUSHALL"]);
+    settle(&mut theirs);
+    assert_eq!(fleet(&mut ours).len(), 1, "own keys stay");
+    run(&mut ours, &["SELECT 3"]);
+    assert_eq!(fleet(&mut ours), [""; 0]);
+}
+
+#[test]
+fn cut_connections_go_on_without_a_dump() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 1 a"]);
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    same(&mut theirs, &mut ours);
+    for score in 0..5 {
+        run(&mut theirs, &["CLIENT KILL TYPE replica", &format!("ZADD fleet:a {score} m{score}")]);
+        same(&mut theirs, &mut ours);
+    }
+    assert_eq!(stat(&mut theirs, "sync_full"), 1);
+    assert!(stat(&mut theirs, "sync_partial_ok") >= 5);
+}
+
+#[test]
+fn a_restart_goes_on_from_the_position_that_was_kept() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 1 a", "SELECT 5", "ZADD fleet:a 1 elsewhere"]);
+    let mut follower = Follower::of(&primary, "");
+    same(&mut theirs, &mut follower.client());
+    follower.stop();
+    run(&mut theirs, &["ZADD fleet:a 2 b", "ZADD fleet:b 1 a"]);
+    follower.start().expect("it starts again");
+    let mut ours = follower.client();
+    assert_eq!(same(&mut theirs, &mut ours).len(), 2);
+    assert_eq!(stat(&mut theirs, "sync_full"), 1);
+    assert_eq!(stat(&mut theirs, "sync_partial_ok"), 1);
+    assert!(replication(&mut ours).contains("partial_syncs=1"));
+}
+
+#[test]
+fn old_data_serve_while_the_primary_is_away_and_another_one_replaces_them() {
+    let Some(mut primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:old 1 a"]);
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    same(&mut theirs, &mut ours);
+    primary.replace();
+    assert_eq!(ours.ask(&["ZCARD", "fleet:old"]), ":1\r\n");
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:new 1 a"]);
+    let found = same(&mut theirs, &mut ours);
+    assert!(found.len() == 1 && found[0].starts_with("fleet:new"), "{found:?}");
+}
+
+#[test]
+fn other_keys_of_the_section_give_up_what_was_followed_before() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 1 a", "ZADD cars:a 1 a"]);
+    let mut follower = Follower::of(&primary, "");
+    same(&mut theirs, &mut follower.client());
+    follower.stop();
+    follower.configure(&format!(
+        "[[replica]]\nof = \"redis://{}\"\nmatch = [\"cars:*\"]\n",
+        primary.address
+    ));
+    follower.start().expect("it starts again");
+    let mut ours = follower.client();
+    settle(&mut theirs);
+    assert_eq!(words(&mut ours, &["KEYS", "*"]), ["cars:a"]);
+    follower.stop();
+    follower.configure("");
+    follower.start().expect("it starts again");
+    assert_eq!(words(&mut follower.client(), &["KEYS", "*"]), [""; 0]);
+}
+
+#[test]
+fn own_keys_that_would_be_hidden_refuse_the_start() {
+    let Some(primary) = Primary::start() else { return };
+    let mut follower = Follower::with("");
+    run(&mut follower.client(), &["ZADD fleet:mine 1 a"]);
+    follower.stop();
+    follower.configure(&format!(
+        "[[replica]]\nof = \"redis://{}\"\nmatch = [\"fleet:*\"]\n",
+        primary.address
+    ));
+    let error = follower.start().expect_err("a key would be hidden").to_string();
+    assert!(error.contains("'fleet:mine'") && error.contains("allowed:"), "{error}");
+    follower.configure("");
+    follower.start().expect("without it, it starts");
+    assert_eq!(follower.client().ask(&["ZCARD", "fleet:mine"]), ":1\r\n");
+}
+
+#[test]
+fn keys_go_when_the_primary_says_so() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    run(&mut theirs, &["ZADD fleet:a 1 a", "PEXPIRE fleet:a 30", "ZADD fleet:b 1 a"]);
+    // The primary removes the key when somebody asks for it after that time.
+    run(&mut theirs, &["BLPOP none 0.05", "EXISTS fleet:a"]);
+    let found = same(&mut theirs, &mut ours);
+    assert!(found.len() == 1 && found[0].starts_with("fleet:b"), "{found:?}");
+}
+
+#[test]
+fn a_primary_with_users_lets_one_in_that_may_replicate() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ACL SETUSER whered on >geheim +psync +replconf +ping", "ZADD fleet:a 1 a"]);
+    let follower = Follower::of(&primary, "user = \"whered\"\npassword = \"geheim\"");
+    let mut ours = follower.client();
+    assert_eq!(same(&mut theirs, &mut ours).len(), 1);
+}
+
+#[test]
+fn watched_followed_keys_fail_a_transaction_when_they_change() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 1 a"]);
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    same(&mut theirs, &mut ours);
+    run(&mut ours, &["WATCH fleet:a"]);
+    run(&mut theirs, &["ZADD fleet:a 2 a"]);
+    settle(&mut theirs);
+    run(&mut ours, &["MULTI", "ZSCORE fleet:a a"]);
+    assert_eq!(ours.ask(&["EXEC"]), "*-1\r\n");
+    run(&mut ours, &["WATCH fleet:a", "MULTI", "ZSCORE fleet:a a"]);
+    assert_eq!(ours.ask(&["EXEC"]), "*1\r\n$1\r\n2\r\n");
+}
