@@ -1,4 +1,4 @@
-//! `[[replica]]` against Debian's redis-server: what is written there is read here, and nothing else.
+//! `[[replica]]` against Debian's redis-server: what is written there is read here, no more.
 //!
 //! Without redis-server the tests are skipped, unless `WHERED_REQUIRE` contains `peers`.
 #![allow(clippy::print_stdout, reason = "the tests say that they were skipped")]

@@ -140,7 +140,7 @@ fn unknown_keys_are_refused_with_the_allowed_ones() {
     refuses(
         "datadir = 1\n",
         "1:1: unknown key 'datadir' in the top level; allowed: data_dir, log, server, resp, http, dns, \
-         journal, snapshot, backup, sets, rules, database, ruleset, tsig_key, zone, catalog, map, pool, feed, feeds",
+         journal, snapshot, backup, sets, rules, database, ruleset, tsig_key, zone, catalog, map, pool, feed, feeds, replica",
     );
     refuses(
         "[[database]]\nname = 'a'\npath = 'b'\nüber = 1\n",
@@ -214,7 +214,7 @@ fn a_wrong_mode_reload_or_field_is_refused_with_what_is_allowed() {
 #[test]
 fn keys_of_later_versions_are_told_apart_from_unknown_ones() {
     let top = "data_dir, log, server, resp, http, dns, journal, snapshot, backup, sets, rules, database, \
-               ruleset, tsig_key, zone, catalog, map, pool, feed, feeds";
+               ruleset, tsig_key, zone, catalog, map, pool, feed, feeds, replica";
     refuses(
         "[[capture]]\nname = 'a'\n",
         &format!("1:3: key 'capture' in the top level is not in this version; allowed: {top}"),

@@ -182,6 +182,7 @@ impl Config {
         config.aliases = aliases;
         config.feeds = feeds;
         config.replicas = replicas::read_replicas(&top)?;
+        replicas::check_feeds(&top, &config.replicas, &config.feeds)?;
         log::read_log(&top, &mut config.log)?;
         feeds::read_common(&top, &mut config.hot, &mut config.feed_sync)?;
         let names: Vec<_> = config.databases.iter().map(|source| source.name.as_str()).collect();

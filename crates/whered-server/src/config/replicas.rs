@@ -16,6 +16,7 @@ use whered_replication::{Address, ClientTls, Credentials, Endpoint, split_port};
 use super::error::ConfigError;
 use super::secrets::{path_of, read_secret, remark_on_configuration};
 use super::section::{Keys, Section, SpannedValue};
+use crate::feeds::FeedConfig;
 use crate::replica::{Cluster, PrimarySource, ReplicaOptions, Sentinels};
 
 pub(super) const REPLICA: Keys = Keys {
@@ -62,6 +63,26 @@ pub(super) fn read_replicas(top: &Section<'_>) -> Result<Vec<ReplicaOptions>, Co
         replicas.push(replica);
     }
     Ok(replicas)
+}
+
+/// Refuses a feed that would fill a key that is followed.
+pub(super) fn check_feeds(
+    top: &Section<'_>,
+    replicas: &[ReplicaOptions],
+    feeds: &[FeedConfig],
+) -> Result<(), ConfigError> {
+    for (section, replica) in top.tables("replica", &REPLICA)?.iter().zip(replicas) {
+        let filled = feeds.iter().find_map(|feed| {
+            let collection = feed.source.collection.as_ref()?;
+            replica.has(0, collection.as_bytes()).then_some((&feed.name, collection))
+        });
+        if let Some((feed, collection)) = filled {
+            let found = format!("names '{collection}', which [[feed]] '{feed}' fills");
+            let allowed = "patterns of other keys, or another collection of the feed";
+            return Err(section.refuse(&section.span_of("match"), "match", &found, allowed));
+        }
+    }
+    Ok(())
 }
 
 fn read_replica(section: &Section<'_>) -> Result<ReplicaOptions, ConfigError> {

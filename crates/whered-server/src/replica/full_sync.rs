@@ -13,7 +13,7 @@ use super::ReplicaOptions;
 use super::board::{Count, LinkState};
 use super::link::{Fault, Link, engine_id};
 
-/// After so many events the board is told.
+/// The board is told after this number of events.
 const EVENTS_BETWEEN_NEWS: u32 = 4096;
 /// Names of plain sets are kept up to this size.
 const SETS_BYTES_MAX: usize = 16 << 20;
@@ -22,7 +22,7 @@ const NAME_BYTES_MAX: u64 = 512 << 20;
 
 /// What was found in a dump beside the sorted sets.
 #[derive(Default)]
-struct Found {
+struct DumpContents {
     keys: u64,
     members: u64,
     others: u64,
@@ -55,12 +55,14 @@ impl Link {
         let limits = Limits { name_bytes_max: NAME_BYTES_MAX, value_bytes_max: 0 };
         let mut reader = Reader::new(body, limits).map_err(|error| fault(&error))?;
         let mut load = self.engine.keyspace().begin_load(self.status.number).map_err(ours)?;
-        let mut found = Found::default();
+        let mut contents = DumpContents::default();
         let mut events = 0_u32;
         loop {
             match reader.next_event().map_err(|error| fault(&error))? {
                 None => break,
-                Some(event) => take(event, &self.options, &mut load, &mut found).map_err(ours)?,
+                Some(event) => {
+                    take(event, &self.options, &mut load, &mut contents).map_err(ours)?;
+                }
             }
             events += 1;
             if events.is_multiple_of(EVENTS_BETWEEN_NEWS) {
@@ -72,21 +74,21 @@ impl Link {
         let (body, rest) = reader.into_parts();
         body.finish(&rest)?;
         let position =
-            StreamPosition { replication_id: engine_id(id)?, offset, database: found.database };
+            StreamPosition { replication_id: engine_id(id)?, offset, database: contents.database };
         load.finish(position).map_err(ours)?;
         self.status.add(Count::FullSyncs, 1);
-        self.status.set(Count::DumpKeys, found.keys);
-        self.status.set(Count::DumpKeysOfOtherTypes, found.others);
+        self.status.set(Count::DumpKeys, contents.keys);
+        self.status.set(Count::DumpKeysOfOtherTypes, contents.others);
         tracing::info!(
             "the replica of {of} serves {} keys with {} members, {} keys of other types are not \
              followed: {:.1} s",
-            found.keys,
-            found.members,
-            found.others,
+            contents.keys,
+            contents.members,
+            contents.others,
             began.elapsed().as_secs_f64()
         );
-        let sets = (found.sets_bytes <= SETS_BYTES_MAX).then_some(found.sets);
-        self.applier.begin(found.database, sets);
+        let sets = (contents.sets_bytes <= SETS_BYTES_MAX).then_some(contents.sets);
+        self.applier.begin(contents.database, sets);
         self.is_synchronized();
         Ok(position)
     }
@@ -97,32 +99,32 @@ fn take(
     event: Event<'_>,
     options: &ReplicaOptions,
     load: &mut whered_engine::Load<'_>,
-    found: &mut Found,
+    contents: &mut DumpContents,
 ) -> Result<(), whered_engine::WriteError> {
     match event {
         Event::Note { name: b"repl-stream-db", value } => {
             let database = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-            found.database = database.unwrap_or(0);
+            contents.database = database.unwrap_or(0);
         }
         Event::SortedSet { key, .. } => {
-            found.is_wanted = options.has(key.database, key.name);
-            if found.is_wanted {
-                found.keys += 1;
+            contents.is_wanted = options.has(key.database, key.name);
+            if contents.is_wanted {
+                contents.keys += 1;
                 let at = key.expires_at_millis.map(|at| u64::try_from(at).unwrap_or(1).max(1));
                 load.sorted_set(key.name, at);
             }
         }
-        Event::Member { member, score } if found.is_wanted => {
-            found.members += 1;
+        Event::Member { member, score } if contents.is_wanted => {
+            contents.members += 1;
             load.member(member, score)?;
         }
-        Event::SortedSetEnd if found.is_wanted => load.end_sorted_set()?,
-        Event::Text { key, .. } if options.has(key.database, key.name) => found.others += 1,
+        Event::SortedSetEnd if contents.is_wanted => load.end_sorted_set()?,
+        Event::Text { key, .. } if options.has(key.database, key.name) => contents.others += 1,
         Event::Skipped { key, kind } if options.has(key.database, key.name) => {
-            found.others += 1;
-            if kind == Kind::Set && found.sets_bytes <= SETS_BYTES_MAX {
-                found.sets_bytes += key.name.len() + size_of::<Vec<u8>>();
-                found.sets.push(key.name.to_vec());
+            contents.others += 1;
+            if kind == Kind::Set && contents.sets_bytes <= SETS_BYTES_MAX {
+                contents.sets_bytes += key.name.len() + size_of::<Vec<u8>>();
+                contents.sets.push(key.name.to_vec());
             }
         }
         _ => {}

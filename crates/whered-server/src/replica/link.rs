@@ -24,7 +24,7 @@ use super::pauses::Pauses;
 use super::stop::LinkStop;
 use super::{Applier, LinkContext, Obstacle, Progress, ReplicaOptions, Resolve};
 
-/// So many commands, and for so long, are applied while others wait.
+/// Others wait while up to this number of commands, and for up to this time, are applied.
 const BATCH_COMMANDS: usize = 256;
 const BATCH_TIME: Duration = Duration::from_micros(200);
 /// What a command takes in the journal beside its own bytes, more or less.

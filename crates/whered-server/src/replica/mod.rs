@@ -1,8 +1,8 @@
 //! Primaries that are followed: Redis and Valkey servers whose sorted sets are served here.
 //!
-//! For: `[[replica]]`: one thread for each link, which is a connection to one primary. Not for: what
-//! comes over the wire (`whered-replication`), what a command does (`resp`, by [`Applier`]), where
-//! the data lie and how positions are kept (the engine).
+//! For: `[[replica]]`: one thread for each link, which is a connection to one primary. Not for:
+//! what comes over the wire (`whered-replication`), what a command does (`resp`, by [`Applier`]),
+//! where the data lie and how positions are kept (the engine).
 //!
 //! ```text
 //! [[replica]] ─> link ─ PSYNC from the kept position ─┬─ +FULLRESYNC ─> Load, swapped in as one

@@ -92,12 +92,17 @@ enum Part {
     /// Any bytes.
     Star,
     /// One byte of these.
-    One([bool; 256]),
+    One(Box<[bool; 256]>),
 }
 
 /// Whether some text matches both patterns. O(length times length).
 fn can_both_match(one: &[u8], other: &[u8]) -> bool {
     let (one, other) = (parts(one), parts(other));
+    // A class of no bytes matches nothing.
+    let is_empty = |part: &Part| matches!(part, Part::One(bytes) if !bytes.contains(&true));
+    if one.iter().chain(&other).any(is_empty) {
+        return false;
+    }
     // Whether the rest of one, from a part on, and the rest of the other have a text in common.
     let mut below = vec![false; other.len() + 1];
     for i in (0..=one.len()).rev() {
@@ -111,7 +116,7 @@ fn can_both_match(one: &[u8], other: &[u8]) -> bool {
                 // A star takes nothing more, or what the other part takes.
                 (Some(Part::Star), Some(_)) | (Some(_), Some(Part::Star)) => below[j] || row[j + 1],
                 (Some(Part::One(a)), Some(Part::One(b))) => {
-                    below[j + 1] && a.iter().zip(b).any(|(a, b)| *a && *b)
+                    below[j + 1] && a.iter().zip(b.iter()).any(|(a, b)| *a && *b)
                 }
             };
         }
@@ -136,7 +141,8 @@ fn parts(pattern: &[u8]) -> Vec<Part> {
             _ => 1,
         };
         let (part, after) = rest.split_at(len);
-        parts.push(Part::One(std::array::from_fn(|byte| glob::matches(part, &[byte as u8]))));
+        let is_allowed = std::array::from_fn(|byte| glob::matches(part, &[byte as u8]));
+        parts.push(Part::One(Box::new(is_allowed)));
         rest = after;
     }
     parts

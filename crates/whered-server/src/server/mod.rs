@@ -372,7 +372,7 @@ impl StartedParts {
                     }
                     match start_replicas(engine, config, &listeners) {
                         Ok(mut replicas) => {
-                            helpers.others.insert(0, Box::new(move || replicas.stop()))
+                            helpers.others.insert(0, Box::new(move || replicas.stop()));
                         }
                         Err(error) => {
                             helpers.stop();

@@ -39,7 +39,7 @@ pub(crate) struct Primary {
 }
 
 impl Primary {
-    /// Starts redis-server on a free port; `None` when it is not installed, and tests may be skipped.
+    /// Starts redis-server on a free port; `None` when it is not installed and may be missing.
     pub(crate) fn start() -> Option<Primary> {
         for _ in 0..5 {
             let directory = Directory::new();

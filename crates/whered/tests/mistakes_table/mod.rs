@@ -814,6 +814,45 @@ check = "ping:x" #!
         says: "tcp://HOST:PORT",
     },
     Mistake {
+        name: "a replica of what is no server",
+        setting: Setting::None,
+        config: "[[replica]]\nof = \"http://127.0.0.1\" #!\nmatch = [\"fleet:*\"]\n",
+        says: "allowed: redis://HOST[:PORT], rediss://..., unix:///PATH",
+    },
+    Mistake {
+        name: "a replica of a database that nobody has",
+        setting: Setting::None,
+        config: "[[replica]]\nof = \"redis://127.0.0.1\"\nmatch = [\"fleet:*\"]\ndatabase = 16 #!\n",
+        says: "'database' in [[replica]] is 16; allowed: 0 to 15",
+    },
+    Mistake {
+        name: "two replicas of the same keys",
+        setting: Setting::None,
+        config: "[[replica]]\nof = \"redis://127.0.0.1:1\"\nmatch = [\"fleet:*\"]\n\
+                 [[replica]]\nof = \"redis://127.0.0.1:2\"\nmatch = [\"*:berlin\"] #!\n",
+        says: "'fleet:*' of another [[replica]] can match the same keys",
+    },
+    Mistake {
+        name: "a replica without patterns",
+        setting: Setting::None,
+        config: "[[replica]] #!\nof = \"redis://127.0.0.1:1\"\n",
+        says: "'match' in [[replica]]",
+    },
+    Mistake {
+        name: "certificates for a replica without TLS",
+        setting: Setting::File("ca.pem", b"x"),
+        config: "[[replica]]\nof = \"redis://127.0.0.1:1\"\nmatch = [\"a\"]\nca = \"ca.pem\" #!\n",
+        says: "'ca' in [[replica]]",
+    },
+    Mistake {
+        name: "a replica of a collection that a feed fills",
+        setting: Setting::None,
+        config: "data_dir = \"data\"\n[[feed]]\nname = \"seen\"\nformat = \"ndjson\"\nmember = \"m\"\n\
+                 longitude = \"x\"\nlatitude = \"y\"\ninto = { collection = \"fleet:a\" }\n\
+                 [[replica]]\nof = \"redis://127.0.0.1:1\"\nmatch = [\"fleet:*\"] #!\n",
+        says: "names 'fleet:a', which [[feed]] 'seen' fills",
+    },
+    Mistake {
         name: "feed without a data_dir",
         setting: Setting::None,
         config: r#"[[feed]] #!

@@ -1,6 +1,6 @@
 //! Commands of a primary's stream, applied to the hidden database of the link that brings them.
 //!
-//! For: what a replica does with each command (`meaning` has the table). Not for: the connection
+//! For: what a replica does with each command (`class` has the table). Not for: the connection
 //! (`crate::replica`), and not for clients: nothing here asks for permissions or memory.
 //!
 //! ```text
@@ -17,7 +17,7 @@
 //!
 //! Consecutive `ZADD key cell member` of one key are made as one operation, as moves come.
 
-mod meaning;
+mod class;
 
 use std::collections::HashSet;
 use std::io;
@@ -39,13 +39,13 @@ use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::{Session, SharedState};
 use crate::resp::users::{User, Users};
-use meaning::{Meaning, meaning};
+use class::{CommandClass, class_of};
 
 /// Names of keys with plain sets are kept up to this size.
 const SETS_BYTES_MAX: usize = 16 << 20;
 /// Points that are added together at the most.
 const POINTS_MAX: usize = 64;
-/// After so many commands the clock is asked.
+/// The clock is asked after this number of commands.
 const COMMANDS_BETWEEN_LOOKS: usize = 16;
 
 /// Applies what one link brings.
@@ -118,50 +118,50 @@ impl Executor {
         let Some(name) = args.get(0) else {
             return Ok(());
         };
-        let Some(meaning) = meaning(name) else {
+        let Some(class) = class_of(name) else {
             return Err(resync(format!("'{}' is not known", name.escape_ascii())));
         };
-        match meaning {
-            Meaning::Nothing => return Ok(()),
-            Meaning::Select => return self.select(args),
-            Meaning::Multi => {
+        match class {
+            CommandClass::Nothing => return Ok(()),
+            CommandClass::Select => return self.select(args),
+            CommandClass::Multi => {
                 self.is_in_transaction = true;
                 return Ok(());
             }
-            Meaning::Exec => {
+            CommandClass::Exec => {
                 self.is_in_transaction = false;
                 return Ok(());
             }
-            Meaning::Replconf => {
+            CommandClass::Replconf => {
                 self.wants_position |= args.len() > 1 && args.is(1, "getack");
                 return Ok(());
             }
-            Meaning::FlushAll => return self.flush(),
-            Meaning::Swap => return self.swap(args),
-            Meaning::Move => return self.move_key(args),
-            Meaning::Copy => return self.copy(args),
+            CommandClass::FlushAll => return self.flush(),
+            CommandClass::Swap => return self.swap(args),
+            CommandClass::Move => return self.move_key(args),
+            CommandClass::Copy => return self.copy(args),
             _ if u64::from(self.database) != self.options.database as u64 => return Ok(()),
             _ => {}
         }
-        match meaning {
-            Meaning::SortedSet | Meaning::Key => self.run(args),
-            Meaning::Combination => self.combine(args),
-            Meaning::Replacement(keys)
-            | Meaning::ReplacementBySet(keys)
-            | Meaning::FillsSet(keys)
+        match class {
+            CommandClass::SortedSet | CommandClass::Key => self.run(args),
+            CommandClass::Combination => self.combine(args),
+            CommandClass::Replacement(keys)
+            | CommandClass::ReplacementBySet(keys)
+            | CommandClass::FillsSet(keys)
                 if command.is_cut && keys.keys_of(args).any(|(key, _)| key.is_empty()) =>
             {
                 Err(resync(format!("{} has a name longer than {LONG_BYTES} bytes", shown(args))))
             }
-            Meaning::Replacement(keys) => self.replace(keys, args, false),
-            Meaning::ReplacementBySet(keys) => self.replace(keys, args, true),
-            Meaning::FillsSet(keys) => {
+            CommandClass::Replacement(keys) => self.replace(keys, args, false),
+            CommandClass::ReplacementBySet(keys) => self.replace(keys, args, true),
+            CommandClass::FillsSet(keys) => {
                 keys.keys_of(args).for_each(|(key, _)| self.note_set(key));
                 Ok(())
             }
-            Meaning::Rename => self.rename(args),
-            Meaning::Restore => self.restore(args),
-            Meaning::FlushDatabase => self.flush(),
+            CommandClass::Rename => self.rename(args),
+            CommandClass::Restore => self.restore(args),
+            CommandClass::FlushDatabase => self.flush(),
             _ => Ok(()),
         }
     }
@@ -200,7 +200,7 @@ impl Executor {
         }
         match reads {
             _ if !writes => Ok(()),
-            Some(key) => Err(outside(args, key)),
+            Some(key) => Err(not_followed(args, key)),
             None => self.call(entry, args),
         }
     }
@@ -241,7 +241,7 @@ impl Executor {
         };
         self.note_set_like(from, to);
         match (self.is_followed(from), self.is_followed(to)) {
-            (false, true) => Err(outside(args, from)),
+            (false, true) => Err(not_followed(args, from)),
             (true, true) if self.exists(from) => {
                 let entry = self.entry(args)?;
                 self.call(entry, args)
@@ -267,7 +267,7 @@ impl Executor {
         }
         self.note_set_like(from, to);
         if here != ours || !self.is_followed(from) {
-            return Err(outside(args, from));
+            return Err(not_followed(args, from));
         }
         if !self.exists(from) {
             return self.delete(to);
@@ -337,7 +337,7 @@ impl Executor {
             let set = keyspace.set_expiry(served, key, at, ExpiryCondition::default());
             set.map_err(|error| refused(&error))?;
         }
-        self.mark(key);
+        self.notify_watchers(key);
         Ok(())
     }
 
@@ -346,12 +346,12 @@ impl Executor {
         let flushed = self.session.engine().keyspace().flush(Some(self.served()));
         flushed.map_err(|error| refused(&error))?;
         self.sets = Some(KeyNames::default());
-        self.mark_all();
+        self.notify_all_watchers();
         Ok(())
     }
 
     /// Tells clients that watch any followed key.
-    fn mark_all(&self) {
+    fn notify_all_watchers(&self) {
         if let Some(listener) = self.listener.as_ref().filter(|it| !it.watches.is_empty()) {
             let ours = self.options.database;
             listener
@@ -364,13 +364,13 @@ impl Executor {
         let deleted = self.session.engine().keyspace().delete_keys(self.served(), &[key]);
         let is_changed = deleted.map_err(|error| refused(&error))?.value > 0;
         if is_changed {
-            self.mark(key);
+            self.notify_watchers(key);
         }
         Ok(())
     }
 
     /// Tells clients that watch a followed key.
-    fn mark(&self, key: &[u8]) {
+    fn notify_watchers(&self, key: &[u8]) {
         if let Some(listener) = self.listener.as_ref().filter(|it| !it.watches.is_empty()) {
             listener.watches.mark(self.options.database, key);
         }
@@ -397,7 +397,7 @@ impl Executor {
             None => {
                 if self.listener.as_ref().is_some_and(|listener| !listener.watches.is_empty()) {
                     let written = entry.command.keys_of(args).filter(|(_, access)| access.writes());
-                    written.for_each(|(key, _)| self.mark(key));
+                    written.for_each(|(key, _)| self.notify_watchers(key));
                 }
                 Ok(())
             }
@@ -425,12 +425,12 @@ impl Executor {
         }
     }
 
-    /// Adds the points of the next commands, if they are `ZADD key cell member` of one followed key;
-    /// gives how many those were.
+    /// Adds the points of the next commands, if they are `ZADD key cell member` of one followed
+    /// key. Gives how many those were.
     fn add_points<'a>(
         &mut self,
         mut commands: impl Iterator<Item = StreamCommand<'a>>,
-        points: &mut Vec<(&'a [u8], Cell)>,
+        points: &mut Vec<Point<'a>>,
     ) -> Result<usize, Obstacle> {
         points.clear();
         let Some((key, first)) = commands.next().as_ref().and_then(point_of) else {
@@ -446,7 +446,7 @@ impl Executor {
         let always = AddCondition::Always;
         let added = keyspace.add_each_point(self.session.number, key, points, always, |_| ());
         added.map_err(|error| refused(&error))?;
-        self.mark(key);
+        self.notify_watchers(key);
         Ok(points.len())
     }
 }
@@ -462,11 +462,11 @@ impl Applier for Executor {
         self.sets = sets.as_ref().map(|_| KeyNames::default());
         sets.iter().flatten().for_each(|key| self.note_set(key));
         self.go_on(database);
-        self.mark_all();
+        self.notify_all_watchers();
     }
 
     fn passes_over(&self) -> PassesOver {
-        meaning::passes_over
+        class::passes_over
     }
 
     fn apply(
@@ -508,8 +508,11 @@ impl Applier for Executor {
     }
 }
 
+/// A member and its cell.
+type Point<'a> = (&'a [u8], Cell);
+
 /// The key, member and cell of `ZADD key cell member`.
-fn point_of<'a>(command: &StreamCommand<'a>) -> Option<(&'a [u8], (&'a [u8], Cell))> {
+fn point_of<'a>(command: &StreamCommand<'a>) -> Option<(&'a [u8], Point<'a>)> {
     let &[name, key, score, member] = command.spans else {
         return None;
     };
@@ -529,7 +532,7 @@ fn refused(error: &whered_engine::WriteError) -> Obstacle {
     Obstacle::Refused(error.to_string())
 }
 
-fn outside(args: Args<'_>, key: &[u8]) -> Obstacle {
+fn not_followed(args: Args<'_>, key: &[u8]) -> Obstacle {
     let key = key.escape_ascii();
     resync(format!("{} reads '{key}', which 'match' and 'database' do not name", shown(args)))
 }

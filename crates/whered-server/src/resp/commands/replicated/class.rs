@@ -16,9 +16,9 @@
 
 use super::super::{Access, KeySpec};
 
-/// What a command means.
+/// What a command does to sorted sets.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Meaning {
+pub(super) enum CommandClass {
     /// The commands behind it are about another database.
     Select,
     /// A transaction begins.
@@ -64,8 +64,8 @@ const fn at(index: usize) -> KeySpec {
 /// The longest name of a command that is known.
 const NAME_BYTES_MAX: usize = 32;
 
-/// What a command of this name means; `None` for one that is not known.
-pub(super) fn meaning(name: &[u8]) -> Option<Meaning> {
+/// The class of a command of this name; `None` for one that is not known.
+pub(super) fn class_of(name: &[u8]) -> Option<CommandClass> {
     let mut letters = [0; NAME_BYTES_MAX];
     let letters = letters.get_mut(..name.len())?;
     letters.copy_from_slice(name);
@@ -73,39 +73,39 @@ pub(super) fn meaning(name: &[u8]) -> Option<Meaning> {
     of_sorted_sets(letters).or_else(|| of_others(letters))
 }
 
-fn of_sorted_sets(name: &[u8]) -> Option<Meaning> {
+fn of_sorted_sets(name: &[u8]) -> Option<CommandClass> {
     Some(match name {
         b"zadd" | b"zincrby" | b"zrem" | b"zremrangebyscore" | b"zremrangebyrank"
         | b"zremrangebylex" | b"zpopmin" | b"zpopmax" | b"zrangestore" | b"geoadd"
-        | b"geosearchstore" | b"georadius" | b"georadiusbymember" => Meaning::SortedSet,
-        b"zunionstore" | b"zinterstore" | b"zdiffstore" => Meaning::Combination,
+        | b"geosearchstore" | b"georadius" | b"georadiusbymember" => CommandClass::SortedSet,
+        b"zunionstore" | b"zinterstore" | b"zdiffstore" => CommandClass::Combination,
         b"del" | b"unlink" | b"expire" | b"pexpire" | b"expireat" | b"pexpireat" | b"persist" => {
-            Meaning::Key
+            CommandClass::Key
         }
-        b"rename" | b"renamenx" => Meaning::Rename,
-        b"copy" => Meaning::Copy,
-        b"move" => Meaning::Move,
-        b"restore" | b"restore-asking" => Meaning::Restore,
-        b"flushdb" => Meaning::FlushDatabase,
-        b"flushall" => Meaning::FlushAll,
-        b"swapdb" => Meaning::Swap,
-        b"select" => Meaning::Select,
-        b"multi" => Meaning::Multi,
-        b"exec" => Meaning::Exec,
-        b"replconf" => Meaning::Replconf,
+        b"rename" | b"renamenx" => CommandClass::Rename,
+        b"copy" => CommandClass::Copy,
+        b"move" => CommandClass::Move,
+        b"restore" | b"restore-asking" => CommandClass::Restore,
+        b"flushdb" => CommandClass::FlushDatabase,
+        b"flushall" => CommandClass::FlushAll,
+        b"swapdb" => CommandClass::Swap,
+        b"select" => CommandClass::Select,
+        b"multi" => CommandClass::Multi,
+        b"exec" => CommandClass::Exec,
+        b"replconf" => CommandClass::Replconf,
         _ => return None,
     })
 }
 
-fn of_others(name: &[u8]) -> Option<Meaning> {
+fn of_others(name: &[u8]) -> Option<CommandClass> {
     Some(match name {
-        b"set" | b"setex" | b"psetex" | b"getset" => Meaning::Replacement(at(1)),
-        b"mset" => Meaning::Replacement(KeySpec::every(1, 2, Access::Overwrite)),
-        b"bitop" => Meaning::Replacement(at(2)),
-        b"sort" => Meaning::Replacement(KeySpec::stored(2)),
-        b"sunionstore" | b"sinterstore" | b"sdiffstore" => Meaning::ReplacementBySet(at(1)),
-        b"sadd" => Meaning::FillsSet(at(1)),
-        b"smove" => Meaning::FillsSet(at(2)),
+        b"set" | b"setex" | b"psetex" | b"getset" => CommandClass::Replacement(at(1)),
+        b"mset" => CommandClass::Replacement(KeySpec::every(1, 2, Access::Overwrite)),
+        b"bitop" => CommandClass::Replacement(at(2)),
+        b"sort" => CommandClass::Replacement(KeySpec::stored(2)),
+        b"sunionstore" | b"sinterstore" | b"sdiffstore" => CommandClass::ReplacementBySet(at(1)),
+        b"sadd" => CommandClass::FillsSet(at(1)),
+        b"smove" => CommandClass::FillsSet(at(2)),
         // Texts and counters.
         b"append" | b"decr" | b"decrby" | b"delex" | b"delifeq" | b"getdel" | b"getex" | b"incr"
         | b"incrby" | b"incrbyfloat" | b"msetnx" | b"setbit" | b"setnx" | b"setrange"
@@ -124,8 +124,8 @@ fn of_others(name: &[u8]) -> Option<Meaning> {
         // Vector sets.
         | b"vadd" | b"vrem" | b"vsetattr"
         // No keys.
-        | b"ping" | b"publish" | b"spublish" | b"function" | b"script" => Meaning::Nothing,
-        _ if is_of_known_module(name) => Meaning::Nothing,
+        | b"ping" | b"publish" | b"spublish" | b"function" | b"script" => CommandClass::Nothing,
+        _ if is_of_known_module(name) => CommandClass::Nothing,
         _ => return None,
     })
 }
@@ -140,6 +140,9 @@ fn is_of_known_module(name: &[u8]) -> bool {
 /// Whether the long arguments of a command of this name have no meaning for sorted sets. (A name of
 /// a key that is so long is seen to be missing.)
 pub(super) fn passes_over(name: &[u8]) -> bool {
-    let meaning = meaning(name);
-    matches!(meaning, Some(Meaning::Nothing | Meaning::Replacement(_) | Meaning::FillsSet(_)))
+    let class = class_of(name);
+    matches!(
+        class,
+        Some(CommandClass::Nothing | CommandClass::Replacement(_) | CommandClass::FillsSet(_))
+    )
 }
