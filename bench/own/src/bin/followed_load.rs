@@ -1,12 +1,12 @@
-//! A full synchronization of one large key, as a primary's dump brings it.
+//! A full synchronization of one large key, as a primary's dump brings it, and moves after it.
 //!
-//! For: how fast [`Load`](whered_engine::Load) is on one core, and what it takes beside the index.
-//! Not for: reading the dump, the wire. Usage: `followed_load [COUNT [DIRECTORY]]`, ten million
+//! For: how fast [`Load`](whered_engine::Load) is on one core, and what it takes beside the index;
+//! what moves cost that are applied with their position. Not for: reading the dump, the wire. Usage: `followed_load [COUNT [DIRECTORY]]`, ten million
 //! points and no journal if not said; built with `--features mimalloc` it has the program's
 //! allocator.
 //!
 //! A dump has the members of a large sorted set from the highest score to the lowest. Checked: as
-//! many members are served, and some of them are where they belong.
+//! many members are served, and some of them are where they belong; the last moves have arrived.
 
 #![allow(clippy::print_stdout, reason = "the figures are what it is run for")]
 
@@ -17,9 +17,11 @@ mod clusters;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use clusters::place;
+use clusters::{beside, place, random};
 use whered_engine::geo::Cell;
-use whered_engine::{Engine, EngineOptions, StreamPosition, Value, served_number};
+use whered_engine::{
+    AddCondition, Engine, EngineOptions, Keyspace, StreamPosition, Value, served_number,
+};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -27,6 +29,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const KEY: &[u8] = b"fleet";
 const MIB: u64 = 1 << 20;
+/// How many moves are applied with one position.
+const TOGETHER: usize = 256;
+const MOVES: usize = 4_000 * TOGETHER;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -50,9 +55,7 @@ fn main() {
         load.member(member, *bits as f64).expect("there is room");
     }
     load.end_sorted_set().expect("there is room");
-    let replication_id = "0".repeat(40).parse().expect("forty digits");
-    let stream = StreamPosition { replication_id, offset: 1, database: 0 };
-    let ticket = load.finish(stream).expect("there is room");
+    let ticket = load.finish(stream(1)).expect("there is room");
     let applied = start.elapsed().as_secs_f64();
     engine.wait_durable(ticket).expect("the disk works");
     let durable = start.elapsed().as_secs_f64();
@@ -73,6 +76,44 @@ fn main() {
         f64::from(count) / applied / 1e3
     );
     println!("index {} MiB, at most {} MiB beside it", index / MIB, beside / MIB);
+    for in_command in [1, 16, TOGETHER] {
+        let rate = moves(keyspace, link, count, in_command);
+        println!("{in_command} moves a command, {TOGETHER} a position: {:.0} k/s", rate / 1e3);
+    }
+}
+
+fn stream(offset: i64) -> StreamPosition {
+    let replication_id = "0".repeat(40).parse().expect("forty digits");
+    StreamPosition { replication_id, offset, database: 0 }
+}
+
+/// Applies moves of up to 200 m; how many a second.
+fn moves(keyspace: &Keyspace, link: usize, count: u32, in_command: usize) -> f64 {
+    let moves: Vec<(String, Cell)> = (0..MOVES as u64)
+        .map(|n| {
+            let number = random(in_command as u64, n) % u64::from(count);
+            let to = beside(place(number), random(7, n));
+            (number.to_string(), Cell::from_place(to))
+        })
+        .collect();
+    let points: Vec<(&[u8], Cell)> =
+        moves.iter().map(|(name, cell)| (name.as_bytes(), *cell)).collect();
+    let (number, always) = (served_number(link), AddCondition::Always);
+    let start = Instant::now();
+    for (step, together) in points.chunks(TOGETHER).enumerate() {
+        let apply = || {
+            for command in together.chunks(in_command) {
+                keyspace.add_points(number, KEY, command, always).expect("there is room");
+            }
+            ((), stream(step as i64))
+        };
+        keyspace.follow(link, TOGETHER * 64, apply).expect("there is room");
+    }
+    let rate = MOVES as f64 / start.elapsed().as_secs_f64();
+    let (name, cell) = points[points.len() - 1];
+    let found = keyspace.inspect(number, KEY, |value| value.points().and_then(|it| it.cell(name)));
+    assert_eq!(found.flatten(), Some(cell), "the last move has arrived");
+    rate
 }
 
 /// Writes a number as text.

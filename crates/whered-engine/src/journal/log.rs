@@ -316,6 +316,35 @@ impl Log {
     }
 }
 
+/// How much a writer that waits for no reply has appended and not seen durable. Without that its
+/// entries would lie in memory for as long as the disk is slower than it.
+#[derive(Clone, Debug)]
+pub(crate) struct JournalLag {
+    bytes: usize,
+    older: Ticket,
+}
+
+/// How much such a writer appends before it waits for what it had appended before that.
+const LAG_BYTES_MAX: usize = 4 << 20;
+
+impl Default for JournalLag {
+    fn default() -> JournalLag {
+        JournalLag { bytes: 0, older: Ticket::NONE }
+    }
+}
+
+impl JournalLag {
+    /// Notes what was appended, and gives what is to be waited for now.
+    pub(crate) fn note(&mut self, bytes: usize, ticket: Ticket) -> Option<Ticket> {
+        self.bytes += bytes;
+        if self.bytes < LAG_BYTES_MAX {
+            return None;
+        }
+        self.bytes = 0;
+        Some(std::mem::replace(&mut self.older, ticket))
+    }
+}
+
 /// Reserved room; consumed by [`EntryReservation::append`], given back when dropped.
 pub(crate) struct EntryReservation<'a> {
     log: &'a Log,

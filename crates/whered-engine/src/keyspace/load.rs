@@ -12,7 +12,8 @@
 //! Readers see the data that was there before until `finish`, and then all of the new one. A load
 //! that ends before that leaves nothing: what is in its database is of no worth after a start.
 //! Memory: [`MEMBERS_MAX`] members with their names, up to [`NAMES_BYTES_MAX`], three times: to be
-//! applied, being applied, and for the journal. Cost: the index's own for changes in bulk.
+//! applied, being applied, and for the journal; what the journal has not written is bounded by a
+//! wait for it. Cost: the index's own for changes in bulk.
 
 use whered_geo::score::cell_of_score;
 use whered_geo::{ChangeBatch, Points};
@@ -21,7 +22,7 @@ use super::additions::ScoreRules;
 use super::positions::set_position;
 use super::{Keyspace, StreamPosition, load_number, number_byte, served_number};
 use crate::error::WriteError;
-use crate::journal::log::{EntryReservation, Ticket, Written};
+use crate::journal::log::{EntryReservation, JournalLag, Ticket, Written};
 use crate::journal::operation::{AddedPointsEncoder, Operation};
 
 /// How many members are applied at once.
@@ -39,6 +40,7 @@ pub struct Load<'a> {
     points: ChangeBatch,
     entry: AddedPointsEncoder,
     scores: ScoreList,
+    lag: JournalLag,
     is_finished: bool,
 }
 
@@ -88,6 +90,7 @@ impl Keyspace {
             points: Points::new().change_batch(),
             entry: AddedPointsEncoder::new(number_byte(load_number(link)), b""),
             scores: ScoreList::default(),
+            lag: JournalLag::default(),
             is_finished: false,
         })
     }
@@ -177,14 +180,22 @@ impl Load<'_> {
             let append =
                 |room: EntryReservation<'_>| room.append_encoded(entry.kind(), entry.payload());
             let size_bytes = entry.payload().len();
-            self.keyspace.apply_batch(number, &self.key, &mut self.points, size_bytes, append)?;
+            let (key, points) = (&self.key, &mut self.points);
+            let ticket = self.keyspace.apply_batch(number, key, points, size_bytes, append)?;
+            self.wait_for_journal(size_bytes, ticket)?;
         }
         if !self.scores.ends.is_empty() {
-            let scores = self.scores.scores();
-            self.keyspace.add_scores(number, &self.key, &scores, ScoreRules::default())?;
+            let (scores, rules) = (self.scores.scores(), ScoreRules::default());
+            let written = self.keyspace.add_scores(number, &self.key, &scores, rules)?;
+            self.wait_for_journal(self.scores.names.len(), written.ticket)?;
         }
         self.clear();
         Ok(())
+    }
+
+    fn wait_for_journal(&mut self, bytes: usize, ticket: Ticket) -> Result<(), WriteError> {
+        let due = self.lag.note(bytes, ticket);
+        due.map_or(Ok(()), |ticket| self.keyspace.log.wait(ticket))
     }
 
     fn clear(&mut self) {

@@ -18,7 +18,7 @@ use super::followed::Route;
 use super::keys::Keys;
 use super::{Keyspace, LINKS_MAX, load_number, number_byte, served_number};
 use crate::error::WriteError;
-use crate::journal::log::{EntryReservation, Written};
+use crate::journal::log::{EntryReservation, JournalLag, Written};
 use crate::journal::numbers::link_of;
 use crate::journal::operation::Operation;
 use crate::journal::stream::{ReplicationId, StreamPosition};
@@ -49,6 +49,13 @@ impl Default for Positions {
 struct Link {
     name: String,
     stream: Option<StreamPosition>,
+    lag: JournalLag,
+}
+
+impl Link {
+    fn new(name: &str, stream: Option<StreamPosition>) -> Link {
+        Link { name: name.to_owned(), stream, lag: JournalLag::default() }
+    }
 }
 
 impl Positions {
@@ -66,7 +73,7 @@ impl Keyspace {
         let known = links.iter().position(is_named);
         known.or_else(|| {
             let free = links.iter().position(Option::is_none)?;
-            links[free] = Some(Link { name: name.to_owned(), stream: None });
+            links[free] = Some(Link::new(name, None));
             Some(free)
         })
     }
@@ -75,7 +82,7 @@ impl Keyspace {
     pub fn positions(&self) -> Vec<Position> {
         let links = self.followed.positions.links();
         let position = |(link, known): (usize, &Option<Link>)| {
-            let Link { name, stream } = known.as_ref()?;
+            let Link { name, stream, .. } = known.as_ref()?;
             Some(Position { link, name: name.clone(), stream: (*stream)? })
         };
         links.iter().enumerate().filter_map(position).collect()
@@ -93,6 +100,8 @@ impl Keyspace {
     /// position that it gives is kept in the same entry of the journal. Room in the journal for
     /// `room_bytes`, about what the changes take, is there before `act` begins.
     ///
+    /// Waits for the journal when that is far behind, before anybody is kept out.
+    ///
     /// When a change is refused in `act`, it must give the position before that. It cannot where
     /// a part of a transaction is applied: then the link has to be synchronized as a whole.
     ///
@@ -105,6 +114,11 @@ impl Keyspace {
         room_bytes: usize,
         act: impl FnOnce() -> (R, StreamPosition),
     ) -> Result<Written<R>, WriteError> {
+        let due = self.followed.positions.links().get_mut(link).and_then(|known| {
+            let known = known.as_mut()?;
+            known.lag.note(room_bytes, self.log.latest())
+        });
+        due.map_or(Ok(()), |ticket| self.log.wait(ticket))?;
         self.try_isolated(|| {
             let name = self.link_name(link)?;
             self.log.reserve_ahead(room_bytes)?;
@@ -218,8 +232,10 @@ impl Keyspace {
         match operation {
             Operation::SetPosition { link, number, stream } => {
                 if let Some(place) = link_of(*number) {
-                    let known = Link { name: (*link).to_owned(), stream: Some(*stream) };
-                    self.followed.positions.links()[place] = Some(known);
+                    match &mut self.followed.positions.links()[place] {
+                        Some(known) if known.name == *link => known.stream = Some(*stream),
+                        other => *other = Some(Link::new(link, Some(*stream))),
+                    }
                     self.followed.set_has_data(place, true);
                 }
             }
