@@ -1,9 +1,9 @@
 //! A full synchronization of one large key, as a primary's dump brings it, and moves after it.
 //!
 //! For: how fast [`Load`](whered_engine::Load) is on one core, and what it takes beside the index;
-//! what moves cost that are applied with their position. Not for: reading the dump, the wire. Usage: `followed_load [COUNT [DIRECTORY]]`, ten million
-//! points and no journal if not said; built with `--features mimalloc` it has the program's
-//! allocator.
+//! what moves cost that are applied with their position. Not for: reading the dump, the wire.
+//! Usage: `followed_load [COUNT [DIRECTORY [KEYS]]]`, ten million points, no journal and one key if
+//! not said; built with `--features mimalloc` it has the program's allocator.
 //!
 //! A dump has the members of a large sorted set from the highest score to the lowest. Checked: as
 //! many members are served, and some of them are where they belong; the last moves have arrived.
@@ -36,7 +36,8 @@ const MOVES: usize = 4_000 * TOGETHER;
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let count = arguments.next().map_or(10_000_000, |text| text.parse().expect("a number"));
-    let data_dir = arguments.next().map(PathBuf::from);
+    let data_dir = arguments.next().filter(|path| !path.is_empty()).map(PathBuf::from);
+    let keys: u32 = arguments.next().map_or(1, |text| text.parse().expect("a number"));
     let options = EngineOptions { data_dir, ..EngineOptions::default() };
     let (engine, _) = Engine::open(options).expect("it opens");
     let keyspace = engine.keyspace();
@@ -48,18 +49,25 @@ fn main() {
     let before = status("VmRSS:");
     let start = Instant::now();
     let mut load = keyspace.begin_load(link).expect("there is room");
-    load.sorted_set(KEY, None);
     let mut text = [0; 10];
-    for (bits, number) in &members {
-        let member = write_number(*number, &mut text);
-        load.member(member, *bits as f64).expect("there is room");
+    for (key, members) in members.chunks(members.len().div_ceil(keys as usize)).enumerate() {
+        let name = if keys == 1 { KEY.to_vec() } else { format!("fleet:{key}").into_bytes() };
+        load.sorted_set(&name, None);
+        for (bits, number) in members {
+            let member = write_number(*number, &mut text);
+            load.member(member, *bits as f64).expect("there is room");
+        }
+        load.end_sorted_set().expect("there is room");
     }
-    load.end_sorted_set().expect("there is room");
     let ticket = load.finish(stream(1)).expect("there is room");
     let applied = start.elapsed().as_secs_f64();
     engine.wait_durable(ticket).expect("the disk works");
     let durable = start.elapsed().as_secs_f64();
 
+    if keys > 1 {
+        println!("{keys} keys, {count} members: {applied:.1} s, durable after {durable:.1} s");
+        return;
+    }
     let index = keyspace.inspect(served_number(link), KEY, |value| {
         let points = value.points().expect("all scores are cells");
         assert_eq!(points.len(), members.len());
