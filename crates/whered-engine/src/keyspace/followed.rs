@@ -73,8 +73,14 @@ impl Route {
         if others.is_empty() {
             return Some(*first);
         }
-        let first = self.owner(key).unwrap_or(*first);
-        let in_order = std::iter::once(first).chain(self.links.iter().copied());
+        let owner = self.owner(key);
+        let first = owner.unwrap_or(*first);
+        // While a slot moves, its keys are with two owners.
+        let may_have = |link: &usize| {
+            let others = self.slots.as_ref().filter(|_| owner.is_some());
+            others.is_none_or(|slots| slots.may_have_others(*link))
+        };
+        let in_order = std::iter::once(first).chain(self.links.iter().copied().filter(may_have));
         Some(in_order.into_iter().find(|link| has(*link)).unwrap_or(first))
     }
 }

@@ -7,7 +7,7 @@
 //! Cost: a slot is one table step a byte; an owner is one relaxed load.
 
 use std::sync::RwLock;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::LINKS_MAX;
 use crate::sync;
@@ -17,13 +17,15 @@ pub const SLOTS: u16 = 16384;
 /// The byte of a slot that no link follows.
 const NOBODY: u8 = u8::MAX;
 
-const _: () = assert!(LINKS_MAX <= NOBODY as usize, "a link's number is a byte");
+const _: () = assert!(LINKS_MAX <= 64, "a link's number is a byte, and a bit of 64");
 
 /// Which link follows the owner of each slot, and where clients find that owner. It may be changed
 /// while it is read.
 #[derive(Debug)]
 pub struct SlotOwners {
     links: Box<[AtomicU8]>,
+    /// A bit for each link: it may only have keys of slots whose owner it follows.
+    only_own: AtomicU64,
     /// By link: host and port.
     addresses: RwLock<[Option<String>; LINKS_MAX]>,
 }
@@ -32,6 +34,7 @@ impl Default for SlotOwners {
     fn default() -> SlotOwners {
         SlotOwners {
             links: (0..SLOTS).map(|_| AtomicU8::new(NOBODY)).collect(),
+            only_own: AtomicU64::new(0),
             addresses: RwLock::new([const { None }; LINKS_MAX]),
         }
     }
@@ -57,6 +60,24 @@ impl SlotOwners {
     pub fn link(&self, slot: u16) -> Option<usize> {
         let byte = self.links[usize::from(slot)].load(Ordering::Relaxed);
         (byte != NOBODY).then_some(usize::from(byte))
+    }
+
+    /// Says whether a link counts for no other slots than those whose owner it follows: as long as
+    /// it is down it does not know what has moved away.
+    ///
+    /// # Panics
+    /// When the link is not below [`LINKS_MAX`].
+    pub fn set_only_own(&self, link: usize, only_own: bool) {
+        assert!(link < LINKS_MAX, "a link's number is below {LINKS_MAX}");
+        match only_own {
+            true => self.only_own.fetch_or(1 << link, Ordering::Relaxed),
+            false => self.only_own.fetch_and(!(1 << link), Ordering::Relaxed),
+        };
+    }
+
+    /// Whether a link may have keys of slots whose owner another one follows.
+    pub(super) fn may_have_others(&self, link: usize) -> bool {
+        self.only_own.load(Ordering::Relaxed) & 1 << link == 0
     }
 
     /// Says where clients find the primary that a link follows: `host:port`.
@@ -137,6 +158,16 @@ mod tests {
         same("foo{bar}{zap}", "bar");
         same("foo{bar", "foo{bar");
         same("foo}{bar}", "bar");
+    }
+
+    #[test]
+    fn a_link_that_is_down_has_keys_of_its_own_slots_alone() {
+        let owners = SlotOwners::default();
+        assert!(owners.may_have_others(63));
+        owners.set_only_own(63, true);
+        assert!(!owners.may_have_others(63) && owners.may_have_others(62));
+        owners.set_only_own(63, false);
+        assert!(owners.may_have_others(63));
     }
 
     #[test]

@@ -3,16 +3,29 @@
 //! Not for: the data, and the position that is kept (the engine). Figures are for people: each is
 //! right by itself, and two that are read one after the other may be of two moments.
 
+use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use whered_engine::sync;
+use whered_engine::{WriteError, sync};
+use whered_replication::cluster::Topology;
 
 /// All links.
 #[derive(Default, Debug)]
 pub struct ReplicaBoard {
     links: RwLock<Vec<Arc<LinkStatus>>>,
+    topology: RwLock<Option<Arc<Topology>>>,
+    promote: Mutex<Option<PromoteLinks>>,
+}
+
+/// Ends all links and makes own keys of what they have followed; gives how many there were.
+struct PromoteLinks(Box<dyn FnMut() -> Result<usize, WriteError> + Send>);
+
+impl fmt::Debug for PromoteLinks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PromoteLinks")
+    }
 }
 
 /// What a link is doing.
@@ -86,6 +99,35 @@ impl ReplicaBoard {
     #[must_use]
     pub fn links(&self) -> Vec<Arc<LinkStatus>> {
         sync::unpoisoned(self.links.read()).clone()
+    }
+
+    /// The cluster that is followed, if there is one; of several the one that changed last.
+    #[must_use]
+    pub fn topology(&self) -> Option<Arc<Topology>> {
+        sync::unpoisoned(self.topology.read()).clone()
+    }
+
+    pub(crate) fn set_topology(&self, topology: Option<Topology>) {
+        let mut known = sync::unpoisoned(self.topology.write());
+        if known.as_deref() != topology.as_ref() {
+            *known = topology.map(Arc::new);
+        }
+    }
+
+    /// What [`ReplicaBoard::promote`] is to do.
+    pub(crate) fn set_promote(
+        &self,
+        promote: impl FnMut() -> Result<usize, WriteError> + Send + 'static,
+    ) {
+        *sync::lock(&self.promote) = Some(PromoteLinks(Box::new(promote)));
+    }
+
+    /// Makes own keys of everything that is followed, and gives how many there were.
+    ///
+    /// # Errors
+    /// The journal has no room or has failed.
+    pub(crate) fn promote(&self) -> Result<usize, WriteError> {
+        sync::lock(&self.promote).as_mut().map_or(Ok(0), |promote| (promote.0)())
     }
 
     pub(crate) fn add(&self, status: &Arc<LinkStatus>) {

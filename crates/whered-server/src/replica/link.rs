@@ -128,6 +128,7 @@ impl Link {
         let listening_port = self.listening_port;
         connection.introduce(Introduction { listening_port, wants_dump_only: false })?;
         let kept = self.engine.keyspace().position(self.status.number);
+        self.must_resync |= self.stop.take_needs_dump();
         let kept = kept.filter(|_| !self.must_resync);
         let resync = connection.synchronize(kept.and_then(|kept| {
             let id = ReplicationId::parse(kept.replication_id.as_str())?;

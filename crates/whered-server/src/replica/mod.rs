@@ -14,24 +14,31 @@
 //! never a link: it tries again after a pause, and the last good data serve meanwhile.
 
 mod board;
+mod cluster;
 mod full_sync;
 mod link;
 mod options;
 mod pauses;
+mod sentinel;
 mod stop;
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
-use whered_engine::{Engine, Route};
+use whered_engine::{Engine, Route, SlotOwners, WriteError};
 use whered_replication::{Address, Batch, LinkError, PassesOver};
 
 pub use board::{Count, LinkState, LinkStatus, ReplicaBoard};
+use cluster::RunningCluster;
 use link::Link;
 pub use options::{Cluster, PrimarySource, ReplicaOptions, Sentinels};
+use sentinel::RunningSentinel;
 use stop::LinkStop;
+
+/// What follows the name of a cluster in those of its links.
+const SHARD_SUFFIX: &str = " shard ";
 
 /// What keeps a link from applying what its primary has sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,13 +102,29 @@ pub(crate) struct LinkContext {
     pub(crate) make_applier: MakeApplier,
     /// The port of our RESP listener, which primaries show.
     pub(crate) listening_port: Option<u16>,
+    /// Held while a route gets other links.
+    pub(crate) routes: Arc<Mutex<()>>,
 }
 
 /// A link that runs.
 pub(crate) struct RunningLink {
     name: String,
+    status: Arc<LinkStatus>,
     stop: Arc<LinkStop>,
     thread: JoinHandle<()>,
+}
+
+impl RunningLink {
+    /// Connects anew, perhaps to another primary.
+    fn reconnect(&self) {
+        self.stop.reconnect();
+    }
+
+    /// Takes a dump anew.
+    fn resync(&self, why: &str) {
+        tracing::warn!("the replica of {} takes a dump anew: {why}", self.status.of);
+        self.stop.resync();
+    }
 }
 
 impl LinkContext {
@@ -126,7 +149,7 @@ impl LinkContext {
         self.board.add(&status);
         let thread = Builder::new().name(format!("replica-{number}"));
         match thread.spawn(move || link.run()) {
-            Ok(thread) => Ok(RunningLink { name, stop, thread }),
+            Ok(thread) => Ok(RunningLink { name, status, stop, thread }),
             Err(error) => {
                 self.board.remove(&name);
                 Err(error)
@@ -148,6 +171,8 @@ impl LinkContext {
 pub(crate) struct Replicas {
     context: LinkContext,
     links: Vec<RunningLink>,
+    clusters: Vec<RunningCluster>,
+    sentinels: Vec<RunningSentinel>,
 }
 
 impl Replicas {
@@ -159,19 +184,30 @@ impl Replicas {
     pub(crate) fn prepare(engine: &Engine, replicas: &[ReplicaOptions]) -> Result<(), String> {
         let keyspace = engine.keyspace();
         let names: Vec<String> = replicas.iter().map(ReplicaOptions::link_name).collect();
-        // A cluster's links begin with its name.
-        let is_forgotten = |name: &str| !names.iter().any(|own| name.starts_with(own.as_str()));
+        let is_of = |name: &str, own: &str| {
+            let shard = name.strip_prefix(own);
+            shard.is_some_and(|shard| shard.is_empty() || shard.starts_with(SHARD_SUFFIX))
+        };
+        let is_forgotten = |name: &str| !names.iter().any(|own| is_of(name, own));
         keyspace.forget_links(is_forgotten).map_err(|error| error.to_string())?;
         let mut routes = Vec::new();
         for (options, name) in replicas.iter().zip(&names) {
-            let links = match options.source {
-                PrimarySource::Cluster(_) => Vec::new(),
+            let (links, slots) = match options.source {
+                PrimarySource::Cluster(_) => {
+                    // The shards that were followed before serve until the cluster is found.
+                    let positions = keyspace.positions().into_iter();
+                    let own = positions.filter(|position| is_of(&position.name, name));
+                    (
+                        own.map(|position| position.link).collect(),
+                        Some(Arc::<SlotOwners>::default()),
+                    )
+                }
                 PrimarySource::One(_) | PrimarySource::Sentinel(_) => {
-                    vec![keyspace.link(name).ok_or("there are more links than 64")?]
+                    (vec![keyspace.link(name).ok_or("there are more links than 64")?], None)
                 }
             };
             let (database, patterns) = (options.database, options.patterns.clone());
-            routes.push(Route { database, patterns, links, slots: None });
+            routes.push(Route { database, patterns, links, slots });
         }
         keyspace.set_routes(routes);
         match keyspace.hidden_key() {
@@ -192,25 +228,28 @@ impl Replicas {
     /// # Errors
     /// A source that is not known yet; the system has no thread or descriptor left.
     pub(crate) fn start(context: LinkContext, replicas: &[ReplicaOptions]) -> io::Result<Replicas> {
-        let mut running = Replicas { context, links: Vec::new() };
+        let (links, clusters, sentinels) = (Vec::new(), Vec::new(), Vec::new());
+        let mut running = Replicas { context, links, clusters, sentinels };
         for options in replicas {
             let started = match &options.source {
                 PrimarySource::One(address) => {
                     let address = address.clone();
                     let resolve = Box::new(move || Ok(address.clone()));
-                    running.context.start(options, options.link_name(), resolve)
+                    let started = running.context.start(options, options.link_name(), resolve);
+                    started.map(|link| running.links.push(link))
                 }
-                PrimarySource::Cluster(_) | PrimarySource::Sentinel(_) => Err(io::Error::new(
-                    io::ErrorKind::Unsupported,
-                    format!("'of' of [[replica]]: '{}' is not in this version", options.of),
-                )),
+                PrimarySource::Cluster(cluster) => {
+                    let started = RunningCluster::start(&running.context, options, cluster);
+                    started.map(|cluster| running.clusters.push(cluster))
+                }
+                PrimarySource::Sentinel(sentinels) => {
+                    let started = RunningSentinel::start(&running.context, options, sentinels);
+                    started.map(|link| running.sentinels.push(link))
+                }
             };
-            match started {
-                Ok(link) => running.links.push(link),
-                Err(error) => {
-                    running.stop();
-                    return Err(error);
-                }
+            if let Err(error) = started {
+                running.stop();
+                return Err(error);
             }
         }
         Ok(running)
@@ -220,5 +259,22 @@ impl Replicas {
     pub(crate) fn stop(&mut self) {
         self.links.iter().for_each(|link| link.stop.stop());
         std::mem::take(&mut self.links).into_iter().for_each(|link| self.context.end(link));
+        self.clusters.drain(..).for_each(RunningCluster::end);
+        self.sentinels.drain(..).for_each(|link| link.end(&self.context));
+    }
+
+    /// Ends all links and makes own keys of what they have followed. Gives how many there were.
+    ///
+    /// # Errors
+    /// The journal has no room or has failed. The links have ended, and what they followed stays.
+    pub(crate) fn promote(&mut self) -> Result<usize, WriteError> {
+        self.stop();
+        let keyspace = self.context.engine.keyspace();
+        let links: Vec<usize> =
+            keyspace.routes().iter().flat_map(|route| route.links.clone()).collect();
+        let promoted = keyspace.promote(&links)?.value;
+        self.context.board.set_topology(None);
+        tracing::info!("{promoted} keys that were followed are own keys from now on");
+        Ok(promoted)
     }
 }

@@ -18,6 +18,9 @@ pub(crate) struct LinkStop {
 #[derive(Default)]
 struct Inner {
     is_stopped: bool,
+    /// The pause is over, or the next one.
+    is_woken: bool,
+    needs_dump: bool,
     closer: Option<Closer>,
 }
 
@@ -30,6 +33,27 @@ impl LinkStop {
             closer.close();
         }
         self.changed.notify_all();
+    }
+
+    /// Ends the connection, or the pause before the next one.
+    pub(crate) fn reconnect(&self) {
+        let mut inner = sync::lock(&self.inner);
+        inner.is_woken = true;
+        if let Some(closer) = inner.closer.take() {
+            closer.close();
+        }
+        self.changed.notify_all();
+    }
+
+    /// As [`LinkStop::reconnect`]; the next connection takes a dump.
+    pub(crate) fn resync(&self) {
+        sync::lock(&self.inner).needs_dump = true;
+        self.reconnect();
+    }
+
+    /// Whether the next connection has to take a dump; asked once for each.
+    pub(crate) fn take_needs_dump(&self) -> bool {
+        std::mem::take(&mut sync::lock(&self.inner).needs_dump)
     }
 
     /// Whether it is to end.
@@ -51,17 +75,18 @@ impl LinkStop {
         sync::lock(&self.inner).closer = None;
     }
 
-    /// Waits so long, or until a stop. Gives whether there was one.
+    /// Waits so long, or until it is woken or stopped. Gives whether it is stopped.
     pub(crate) fn wait(&self, longest: Duration) -> bool {
         let end = Instant::now() + longest;
         let mut inner = sync::lock(&self.inner);
-        while !inner.is_stopped {
+        while !inner.is_stopped && !inner.is_woken {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             inner = sync::unpoisoned(self.changed.wait_timeout(inner, left)).0;
         }
+        inner.is_woken = false;
         inner.is_stopped
     }
 }

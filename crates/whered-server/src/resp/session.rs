@@ -136,6 +136,8 @@ pub(crate) struct Session {
     pub(crate) authenticated: bool,
     pub(crate) user: Arc<User>,
     pub(crate) replies: ReplyMode,
+    /// It reads a replica of a cluster, whose other keys are elsewhere (`READONLY`).
+    pub(crate) reads_replica: bool,
     /// No further command is read; the connection is closed when its replies are sent.
     pub(crate) closing: bool,
     /// A command whose reply is still to come; nothing behind it is executed before.
@@ -169,6 +171,7 @@ impl Session {
             authenticated: user.password.is_none(),
             user,
             replies: ReplyMode::On,
+            reads_replica: false,
             closing: false,
             background: None,
             overflowed: false,

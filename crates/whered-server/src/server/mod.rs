@@ -371,8 +371,14 @@ impl StartedParts {
                         }
                     }
                     match start_replicas(engine, config, &listeners) {
-                        Ok(mut replicas) => {
-                            helpers.others.insert(0, Box::new(move || replicas.stop()));
+                        Ok(replicas) => {
+                            let replicas = Arc::new(Mutex::new(replicas));
+                            let promoted = Arc::downgrade(&replicas);
+                            listeners.replicas.set_promote(move || {
+                                promoted.upgrade().map_or(Ok(0), |it| sync::lock(&it).promote())
+                            });
+                            let stop = Box::new(move || sync::lock(&replicas).stop());
+                            helpers.others.insert(0, stop);
                         }
                         Err(error) => {
                             helpers.stop();
@@ -638,6 +644,7 @@ fn start_replicas(
         board: Arc::clone(&listeners.replicas),
         make_applier: RespListener::applier_maker(resp, engine),
         listening_port: resp.and_then(|resp| Some(resp.addresses().first()?.port())),
+        routes: Arc::default(),
     };
     Replicas::start(context, &config.replicas)
 }

@@ -165,6 +165,7 @@ fn reset(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     let authenticated = user.password.is_none();
     session.become_user(user, authenticated);
     session.replies = ReplyMode::On;
+    session.reads_replica = false;
     session.client.number.store(0, Ordering::Relaxed);
     session.client.set_info(|info| info.name.clear());
     set_protocol(session, reply, Protocol::Resp2);
@@ -265,9 +266,10 @@ fn greet(session: &Session, reply: &mut Reply) {
     reply.bulk(b"id");
     reply.count(session.client.id as usize);
     reply.bulk(b"mode");
-    reply.bulk(b"standalone");
+    let replicas = &session.shared.context.replicas;
+    reply.bulk(if replicas.topology().is_some() { b"cluster" } else { b"standalone" });
     reply.bulk(b"role");
-    reply.bulk(b"master");
+    reply.bulk(if replicas.links().is_empty() { b"master" } else { b"replica" });
     reply.bulk(b"modules");
     reply.array(0);
 }

@@ -8,7 +8,7 @@
 
 use std::collections::HashMap;
 
-use whered_engine::{AddCondition, DATABASE_COUNT, ExpiryCondition, SetText, TextExpiry, Value};
+use whered_engine::{AddCondition, ExpiryCondition, SetText, TextExpiry, Value};
 use whered_replication::rdb::{
     Event, Kind, Limits, RdbError, Reader, payload_of_sorted_set, payload_of_text,
 };
@@ -201,12 +201,10 @@ fn put(
     reply: &mut Reply,
 ) -> Outcome {
     let (keyspace, number) = (session.engine().keyspace(), session.number);
-    // In a primary's stream: its key has a value that is not followed, or goes when it says so.
-    let is_followed = number >= DATABASE_COUNT;
     let now_millis = i64::try_from(keyspace.now_millis()).unwrap_or(i64::MAX);
     let is_over = expires_at_millis.is_some_and(|at| at <= now_millis);
     match value {
-        RestoredValue::SortedSet(members) if is_followed || !is_over => {
+        RestoredValue::SortedSet(members) if !is_over => {
             let members: Vec<(&[u8], f64)> = members.iter().map(|(m, s)| (&m[..], *s)).collect();
             reply.hold(keyspace.store_scores(number, key, &members)?.ticket);
             if let Some(at) = expires_at_millis {
@@ -214,19 +212,19 @@ fn put(
                 reply.hold(keyspace.set_expiry(number, key, at, always)?.ticket);
             }
         }
-        RestoredValue::Text(text) if !is_followed && !is_over => {
+        RestoredValue::Text(text) if !is_over => {
             let expiry = expires_at_millis.and_then(|at| u64::try_from(at).ok());
             let expiry = expiry.map_or(TextExpiry::Never, TextExpiry::At);
             let condition = AddCondition::Always;
             let set = SetText { text: &text, condition, expiry, wants_old: false };
             reply.hold(keyspace.set_text(number, key, &set)?.ticket);
         }
-        RestoredValue::Other(kind) if !is_followed => {
+        RestoredValue::Other(kind) => {
             return Err(Failure::made(format!(
                 "ERR RESTORE of a {kind} is not supported: whered keeps sorted sets and strings"
             )));
         }
-        _ => {
+        RestoredValue::SortedSet(_) | RestoredValue::Text(_) => {
             let written = keyspace.delete_keys(number, &[key])?;
             reply.hold(written.ticket);
             reply.ok();

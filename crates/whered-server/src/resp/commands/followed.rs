@@ -9,11 +9,13 @@
 //! | is read as a string | an error: only sorted sets are followed | the same |
 //! | is read otherwise | runs | `LOADING` |
 //!
+//! After `READONLY` a key of the cluster that is not here is `MOVED`.
+//!
 //! Cost: without followed keys one relaxed load; with them a pattern match for each key.
 
 use whered_engine::{KeyRole, WriteError};
 
-use super::{Command, Failure, Flag};
+use super::{Command, Failure, Flag, cluster};
 use crate::resp::protocol::Args;
 use crate::resp::session::Session;
 
@@ -42,7 +44,11 @@ pub(super) fn check(
     let number = session.number;
     for (key, access) in command.keys_of(args) {
         match keyspace.role_of(number, key) {
-            KeyRole::Own => {}
+            KeyRole::Own => {
+                if let Some(moved) = cluster::moved(session, key) {
+                    return Err(moved);
+                }
+            }
             _ if access.writes() => {
                 let owner = keyspace.slot_owner(number, key);
                 return Err(match owner {
@@ -50,7 +56,9 @@ pub(super) fn check(
                     None => Failure::from(WriteError::Followed),
                 });
             }
-            _ if command.group == STRINGS => return Err(NO_STRING),
+            _ if command.group == STRINGS => {
+                return Err(cluster::moved(session, key).unwrap_or(NO_STRING));
+            }
             KeyRole::Awaited => return Err(LOADING),
             KeyRole::Followed => {}
         }

@@ -60,7 +60,7 @@ const SECTIONS: [(&str, Section, bool); 15] = [
     ("Commandstats", command_stats, false),
     ("Errorstats", error_stats, true),
     ("Latencystats", latency_stats, false),
-    ("Cluster", |_, text| line(text, "cluster_enabled", 0), true),
+    ("Cluster", cluster, true),
     ("Keyspace", keyspace, true),
     ("Feeds", feeds, true),
     ("Sites", sites, true),
@@ -423,6 +423,11 @@ fn latency_stats(session: &Session, text: &mut String) {
             line(text, &field, format_args!("p50={p50}.000,p99={p99}.000,p99.9={p999}.000"));
         }
     }
+}
+
+fn cluster(session: &Session, text: &mut String) {
+    let is_followed = session.shared.context.replicas.topology().is_some();
+    line(text, "cluster_enabled", u8::from(is_followed));
 }
 
 fn keyspace(session: &Session, text: &mut String) {

@@ -4,10 +4,14 @@
 //! No Redis or Valkey can be a replica of this server: the stream of commands that they follow is
 //! refused with the reason. Not for: the primaries that this server follows (`replica`).
 
+use std::sync::Arc;
+
 use super::{
     Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, OPERATOR, Outcome,
     WhenFull, integer, number,
 };
+use crate::replica::LinkState;
+use crate::resp::background;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
@@ -30,7 +34,8 @@ const WAIT: Command = Command {
     action: Action::Run(wait),
 };
 
-const REPLICATE: Command = Command { arity: 3, since: "1.0.0", ..OPERATOR };
+const REPLICATE: Command =
+    Command { arity: 3, in_transaction: InTransaction::Refused, since: "1.0.0", ..OPERATOR };
 
 pub(super) const COMMANDS: &[Command] = &[
     WAIT,
@@ -48,7 +53,8 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "role",
         arity: 1,
         flags: &[Flag::Admin, Flag::Dangerous, Flag::Fast],
-        summary: "Returns the role in replication: that of a primary without replicas",
+        summary: "Returns the role in replication: that of a primary without replicas, or of a replica \
+                  of the first primary that is followed",
         since: "2.8.12",
         action: Action::Run(role),
         ..OPERATOR
@@ -56,8 +62,8 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "replicaof",
         syntax: "NO ONE",
-        summary: "Ends replication; to follow a primary is refused: `[[replica]]` of the \
-                  configuration names it",
+        summary: "Ends replication: what was followed is own keys from now on. To follow a primary is \
+                  refused: `[[replica]]` of the configuration names it",
         since: "5.0.0",
         action: Action::Run(replica_of),
         ..REPLICATE
@@ -137,7 +143,23 @@ fn wait_durable(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Out
     Ok(Effect::Unchanged)
 }
 
-fn role(_: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
+fn role(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
+    if let Some(link) = session.shared.context.replicas.links().first() {
+        let primary = link.primary();
+        let (host, port) = primary.rsplit_once(':').unwrap_or((&primary, "0"));
+        reply.array(5);
+        reply.bulk(b"slave");
+        reply.bulk(host.as_bytes());
+        reply.integer(port.parse().unwrap_or(0));
+        reply.bulk(match link.state() {
+            LinkState::Connecting => b"connecting",
+            LinkState::Synchronizing => b"sync",
+            LinkState::Up => b"connected",
+            LinkState::Down(_) => b"connect",
+        });
+        reply.integer(link.offset());
+        return Ok(Effect::Unchanged);
+    }
     reply.array(3);
     reply.bulk(b"master");
     reply.integer(0);
@@ -145,10 +167,17 @@ fn role(_: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     Ok(Effect::Unchanged)
 }
 
-fn replica_of(_: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+fn replica_of(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     if args.is(1, "no") && args.is(2, "one") {
-        reply.ok();
-        return Ok(Effect::Unchanged);
+        let replicas = Arc::clone(&session.shared.context.replicas);
+        return background::begin(session, reply, move |_| {
+            let promoted = replicas.promote();
+            Box::new(|reply: &mut Reply| {
+                promoted?;
+                reply.ok();
+                Ok(Effect::Unchanged)
+            })
+        });
     }
     let port = number::integer(args.at(2)).filter(|port| (0..=65535).contains(port));
     if port.is_none() {

@@ -1,0 +1,468 @@
+//! A cluster that is followed: a link for each shard, through failovers and moves of slots.
+//!
+//! For: finding the shards' primaries, giving each a link, and telling the engine whose a slot is.
+//! Not for: a link's work (`link`), what nodes say (`whered_replication::cluster`).
+//!
+//! ```text
+//! nodes ─ every 2 s, and after a fault ─> topology ─> for each shard
+//!    a link follows its primary ─> nothing to do
+//!    a link has data of its history (INFO: master_replid, master_replid2)
+//!                                     ─> that link moves there, and goes on by PSYNC
+//!    no link has ─> a new link, which takes a dump
+//! ```
+//!
+//! A link's identity is the history that its data are of, not a node: a promoted replica goes on
+//! with the history of its primary, also where this server was stopped meanwhile.
+//!
+//! While a slot moves, its keys are at two primaries, and the engine looks at both. A link that is
+//! down does not know what has moved away: it counts for its own slots alone. Redis 7.0 removes the
+//! keys of a slot that was taken from it by force without a word to its replicas: where keys stay
+//! behind in a lost slot, the link takes a dump anew.
+//!
+//! A link without a shard serves on until every shard has data; then it is forgotten.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use whered_engine::{Keyspace, SLOTS, SlotOwners, key_slot, served_number, sync};
+use whered_replication::cluster::{ClusterNode, Shard, Topology, is_cluster_well};
+use whered_replication::{Address, Connection, Endpoint, LinkError, Patience, Reply};
+
+use super::board::LinkState;
+use super::options::{Cluster, ReplicaOptions};
+use super::stop::LinkStop;
+use super::{LinkContext, RunningLink};
+
+/// How often a node is asked for the topology.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often while a link is down or slots move.
+const LOOK_OFTEN: Duration = Duration::from_millis(300);
+/// So long after a move slots may move on.
+const MOVING: Duration = Duration::from_secs(10);
+/// A primary's last word on a slot that it has lost has come by then.
+const SETTLED: Duration = Duration::from_secs(5);
+/// Nodes that are asked for one topology.
+const NODES_MAX: usize = 16;
+
+const PATIENCE: Patience = Patience {
+    opening: Duration::from_secs(2),
+    silence: Duration::from_secs(3),
+    preparing: Duration::from_secs(3),
+};
+
+/// The thread that looks after a cluster's links.
+pub(super) struct RunningCluster {
+    stop: Arc<LinkStop>,
+    thread: JoinHandle<()>,
+}
+
+impl RunningCluster {
+    /// Follows the shards of a cluster. Its route must be there already.
+    ///
+    /// # Errors
+    /// The system has no thread left.
+    pub(super) fn start(
+        context: &LinkContext,
+        options: &ReplicaOptions,
+        cluster: &Cluster,
+    ) -> io::Result<RunningCluster> {
+        let routes = context.engine.keyspace().routes();
+        let is_own = |database: usize, patterns: &[Vec<u8>]| {
+            database == options.database && patterns == options.patterns
+        };
+        let route = routes.iter().find(|route| is_own(route.database, &route.patterns));
+        let slots = route.and_then(|route| route.slots.clone()).unwrap_or_default();
+        let stop = Arc::<LinkStop>::default();
+        let follower = ClusterFollower {
+            context: context.clone(),
+            options: options.clone(),
+            cluster: cluster.clone(),
+            slots,
+            links: Vec::new(),
+            topology: Topology::default(),
+            lost: Vec::new(),
+            moved: None,
+            stop: Arc::clone(&stop),
+        };
+        let thread = Builder::new().name("replica-cluster".to_owned());
+        let thread = thread.spawn(move || follower.run())?;
+        Ok(RunningCluster { stop, thread })
+    }
+
+    /// Ends the links; nothing is written for them any more when this is over.
+    pub(super) fn end(self) {
+        self.stop.stop();
+        if self.thread.join().is_err() {
+            tracing::error!("the thread of a cluster's replica has failed");
+        }
+    }
+}
+
+/// The link of a shard.
+struct ShardLink {
+    running: RunningLink,
+    primary: ClusterNode,
+    /// Where the link connects to.
+    target: Arc<Mutex<Address>>,
+}
+
+/// A slot that a link's primary no longer has.
+#[derive(Clone, Copy)]
+struct LostSlot {
+    slot: u16,
+    link: usize,
+    since: Instant,
+}
+
+struct ClusterFollower {
+    context: LinkContext,
+    options: ReplicaOptions,
+    cluster: Cluster,
+    slots: Arc<SlotOwners>,
+    links: Vec<ShardLink>,
+    /// The last one that was told.
+    topology: Topology,
+    lost: Vec<LostSlot>,
+    /// When a slot or a primary was seen to have changed last.
+    moved: Option<Instant>,
+    stop: Arc<LinkStop>,
+}
+
+impl ClusterFollower {
+    fn run(mut self) {
+        let mut told = String::new();
+        loop {
+            match self.learn() {
+                Ok(topology) => {
+                    self.adopt(topology);
+                    told.clear();
+                }
+                Err(why) if why != told => {
+                    tracing::warn!("the replica of {} learns no topology: {why}", self.options.of);
+                    told = why;
+                }
+                Err(_) => {}
+            }
+            self.note_links();
+            if self.stop.wait(self.pause()) {
+                break;
+            }
+        }
+        self.links.drain(..).for_each(|link| self.context.end(link.running));
+    }
+
+    fn keyspace(&self) -> &Keyspace {
+        self.context.engine.keyspace()
+    }
+
+    fn pause(&self) -> Duration {
+        let is_down = |link: &ShardLink| link.running.status.state() != LinkState::Up;
+        let is_moving = self.moved.is_some_and(|moved| moved.elapsed() < MOVING);
+        let is_whole = self.links.len() == self.topology.shards.len();
+        match is_moving || !is_whole || self.links.iter().any(is_down) {
+            true => LOOK_OFTEN,
+            false => LOOK_EVERY,
+        }
+    }
+
+    fn address_of(&self, endpoint: Endpoint) -> Address {
+        let (credentials, tls) = (self.cluster.credentials.clone(), self.cluster.tls.clone());
+        Address { endpoint, credentials, tls }
+    }
+
+    /// Asks one node after the other. A node that says that the cluster is not well may be cut off
+    /// from it: what it knows counts only while nothing else is known.
+    fn learn(&self) -> Result<Topology, String> {
+        let (mut unwell, mut failed) = (None, "it has no node".to_owned());
+        for endpoint in self.informants() {
+            if self.stop.is_stopped() {
+                break;
+            }
+            match self.ask(endpoint) {
+                Ok((topology, true)) => return Ok(topology),
+                Ok((topology, false)) => unwell = unwell.or(Some(topology)),
+                Err(error) => failed = error.to_string(),
+            }
+        }
+        match unwell {
+            Some(topology) if self.topology.shards.is_empty() => Ok(topology),
+            Some(_) => Err("each node says that the cluster is down".to_owned()),
+            None => Err(failed),
+        }
+    }
+
+    fn ask(&self, endpoint: Endpoint) -> Result<(Topology, bool), LinkError> {
+        let host = match &endpoint {
+            Endpoint::Tcp(host, _) => host.clone(),
+            Endpoint::Unix(_) => String::new(),
+        };
+        let mut connection = Connection::open(&self.address_of(endpoint), PATIENCE)?;
+        let is_well = is_cluster_well(&mut connection)?;
+        let topology = Topology::ask(&mut connection, &host, self.cluster.tls.is_some())?;
+        Ok((topology, is_well))
+    }
+
+    /// Known nodes that live, and those of the configuration.
+    fn informants(&self) -> Vec<Endpoint> {
+        let primaries = self.topology.shards.iter().map(|shard| &shard.primary);
+        let replicas = self.topology.shards.iter().flat_map(|shard| &shard.replicas);
+        let known = primaries.chain(replicas).filter(|node| node.is_online);
+        let mut endpoints: Vec<Endpoint> = Vec::new();
+        let known = known.map(ClusterNode::endpoint).take(NODES_MAX - 1);
+        for endpoint in known.chain(self.cluster.seeds.iter().cloned()) {
+            if !endpoints.contains(&endpoint) {
+                endpoints.push(endpoint);
+            }
+        }
+        endpoints.truncate(NODES_MAX);
+        endpoints
+    }
+
+    /// Gives each shard of a topology its link.
+    fn adopt(&mut self, topology: Topology) {
+        if topology != self.topology {
+            self.moved = Some(Instant::now());
+        }
+        self.topology = topology;
+        for shard in self.topology.shards.clone() {
+            let address = self.address_of(shard.primary.endpoint());
+            match self.links.iter_mut().find(|link| link.primary.id == shard.primary.id) {
+                Some(link) => link.move_to(&shard.primary, address),
+                None if shard.primary.is_online => self.attach(&shard, address),
+                None => {}
+            }
+        }
+        self.set_owners();
+        self.check_lost_slots();
+        self.set_route(&self.orphans());
+        self.retire_orphans();
+        self.context.board.set_topology(Some(self.topology.clone()));
+    }
+
+    /// Gives a shard the link that has data of its history, or a new one.
+    fn attach(&mut self, shard: &Shard, address: Address) {
+        let of = &self.options.of;
+        let histories = match histories_of(&address) {
+            Ok(histories) => histories,
+            // It is asked again soon.
+            Err(_) => return,
+        };
+        let orphans = self.orphans();
+        let known = self.keyspace().positions().into_iter().find(|position| {
+            let id = position.stream.replication_id.as_str();
+            orphans.contains(&position.link) && histories.iter().any(|history| history == id)
+        });
+        let running = known.as_ref().and_then(|known| {
+            self.links.iter_mut().find(|link| link.running.status.number == known.link)
+        });
+        if let Some(link) = running {
+            tracing::info!(
+                "the replica of {of} follows {} as {}",
+                address.endpoint,
+                link.primary.id
+            );
+            return link.move_to(&shard.primary, address);
+        }
+        let name = known.map_or_else(|| self.free_name(), |known| known.name);
+        let target = Arc::new(Mutex::new(address));
+        let shown = Arc::clone(&target);
+        let resolve = Box::new(move || Ok(sync::lock(&shown).clone()));
+        match self.context.start(&self.options, name, resolve) {
+            Ok(running) => {
+                self.links.push(ShardLink { running, primary: shard.primary.clone(), target });
+            }
+            Err(error) => tracing::error!("the replica of {of} lacks a shard: {error}"),
+        }
+    }
+
+    /// A name that no link of this cluster has.
+    fn free_name(&self) -> String {
+        let cluster = self.options.link_name();
+        let positions = self.keyspace().positions();
+        let is_taken = |name: &String| {
+            positions.iter().any(|position| &position.name == name)
+                || self.links.iter().any(|link| &link.running.name == name)
+        };
+        let mut names = (0..).map(|number| format!("{cluster} shard {number}"));
+        names.find(|name| !is_taken(name)).unwrap_or_default()
+    }
+
+    /// The numbers of this cluster's links that follow no shard's primary: their shard has none at
+    /// the moment, or has gone. Some have data of before a start and do not run.
+    fn orphans(&self) -> Vec<usize> {
+        let is_shard = |link: &&ShardLink| {
+            self.topology.shards.iter().any(|shard| shard.primary.id == link.primary.id)
+        };
+        let followed: Vec<usize> =
+            self.links.iter().filter(is_shard).map(|link| link.running.status.number).collect();
+        let prefix = format!("{} shard ", self.options.link_name());
+        let positions = self.keyspace().positions().into_iter();
+        let with_data = positions.filter(|position| position.name.starts_with(&prefix));
+        let running = self.links.iter().map(|link| link.running.status.number);
+        let mut orphans: Vec<usize> =
+            with_data.map(|position| position.link).chain(running).collect();
+        orphans.retain(|link| !followed.contains(link));
+        orphans.sort_unstable();
+        orphans.dedup();
+        orphans
+    }
+
+    /// Says whose each slot is, and notes which links have lost some.
+    fn set_owners(&mut self) {
+        for link in &self.links {
+            let Some(shard) =
+                self.topology.shards.iter().find(|shard| shard.primary.id == link.primary.id)
+            else {
+                continue;
+            };
+            let number = link.running.status.number;
+            self.slots.set_address(number, Some(shard.primary.endpoint().to_string()));
+            for slot in shard.slots.iter().cloned().flatten() {
+                let owner = self.slots.link(slot);
+                if let Some(link) = owner.filter(|owner| *owner != number) {
+                    self.lost.push(LostSlot { slot, link, since: Instant::now() });
+                }
+                self.lost.retain(|lost| (lost.slot, lost.link) != (slot, number));
+                self.slots.set(slot, Some(number));
+            }
+        }
+    }
+
+    /// Lets links take a dump anew that have kept keys of slots that their primaries have lost.
+    fn check_lost_slots(&mut self) {
+        let is_due = |lost: &LostSlot| lost.since.elapsed() >= SETTLED;
+        let (due, waiting) = self.lost.iter().partition::<Vec<LostSlot>, _>(|lost| is_due(lost));
+        self.lost = waiting;
+        for link in &self.links {
+            let number = link.running.status.number;
+            let lost: Vec<u16> =
+                due.iter().filter(|lost| lost.link == number).map(|lost| lost.slot).collect();
+            if lost.is_empty() {
+                continue;
+            }
+            if link.running.status.state() != LinkState::Up {
+                let since = Instant::now();
+                self.lost.extend(lost.iter().map(|slot| LostSlot {
+                    slot: *slot,
+                    link: number,
+                    since,
+                }));
+                continue;
+            }
+            let keys = self.keyspace().keys(served_number(number));
+            let mut left: Vec<u16> = keys.iter().map(|key| key_slot(key)).collect();
+            left.retain(|slot| lost.contains(slot));
+            left.sort_unstable();
+            left.dedup();
+            let address = self.address_of(link.primary.endpoint());
+            if !left.is_empty() && has_lost(&address, &left) {
+                link.running.resync("its primary has lost slots whose keys were left behind");
+            }
+        }
+    }
+
+    /// Tells the engine whose keys may be found where.
+    fn note_links(&self) {
+        for link in &self.links {
+            let status = &link.running.status;
+            self.slots.set_only_own(status.number, status.state() != LinkState::Up);
+        }
+    }
+
+    /// Puts the links of this cluster into its route.
+    fn set_route(&self, orphans: &[usize]) {
+        let running = self.links.iter().map(|link| link.running.status.number);
+        let mut links: Vec<usize> = running.chain(orphans.iter().copied()).collect();
+        links.sort_unstable();
+        links.dedup();
+        // Other clusters change their routes as well.
+        let _alone = self.context.routes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut routes = self.keyspace().routes().to_vec();
+        let is_own = |slots: &Arc<SlotOwners>| Arc::ptr_eq(slots, &self.slots);
+        let own = routes.iter_mut().find(|route| route.slots.as_ref().is_some_and(is_own));
+        if let Some(route) = own.filter(|route| route.links != links) {
+            route.links = links;
+            self.keyspace().set_routes(routes);
+        }
+    }
+
+    /// Forgets links without a shard once every shard has data of its own.
+    fn retire_orphans(&mut self) {
+        let orphans = self.orphans();
+        let has_data = |shard: &Shard| {
+            let link = self.links.iter().find(|link| link.primary.id == shard.primary.id);
+            link.is_some_and(|link| self.keyspace().position(link.running.status.number).is_some())
+        };
+        let shards = &self.topology.shards;
+        if orphans.is_empty() || shards.is_empty() || !shards.iter().all(has_data) {
+            return;
+        }
+        let covered: usize =
+            shards.iter().flat_map(|shard| &shard.slots).map(ExactSizeIterator::len).sum();
+        if covered != usize::from(SLOTS) {
+            return;
+        }
+        let is_orphan = |link: &ShardLink| orphans.contains(&link.running.status.number);
+        let (ended, links) =
+            std::mem::take(&mut self.links).into_iter().partition::<Vec<ShardLink>, _>(is_orphan);
+        self.links = links;
+        self.set_route(&[]);
+        for number in &orphans {
+            self.slots.set_address(*number, None);
+            self.slots.set_only_own(*number, false);
+        }
+        self.lost.retain(|lost| !orphans.contains(&lost.link));
+        let positions = self.keyspace().positions();
+        let mut names: Vec<String> = ended.iter().map(|link| link.running.name.clone()).collect();
+        names.extend(
+            positions.into_iter().filter(|it| orphans.contains(&it.link)).map(|it| it.name),
+        );
+        ended.into_iter().for_each(|link| self.context.end(link.running));
+        let of = &self.options.of;
+        match self.keyspace().forget_links(|name| names.iter().any(|own| own == name)) {
+            Ok(_) => tracing::info!(
+                "the replica of {of} forgets {} links without a shard",
+                orphans.len()
+            ),
+            Err(error) => {
+                tracing::warn!("the replica of {of} keeps links without a shard: {error}");
+            }
+        }
+    }
+}
+
+impl ShardLink {
+    /// Follows a node from now on.
+    fn move_to(&mut self, primary: &ClusterNode, address: Address) {
+        self.primary = primary.clone();
+        let mut target = sync::lock(&self.target);
+        if *target != address {
+            *target = address;
+            drop(target);
+            self.running.reconnect();
+        }
+    }
+}
+
+/// The ids of the histories that a primary can go on with: its own, and that from which it was
+/// promoted. None where the user may not know.
+fn histories_of(address: &Address) -> Result<Vec<String>, LinkError> {
+    let reply = Connection::open(address, PATIENCE)?.request(&["INFO", "replication"])?;
+    let lines = reply.text().unwrap_or_default().lines();
+    let id = |line: &str| {
+        let (field, id) = line.split_once(':')?;
+        ["master_replid", "master_replid2"].contains(&field).then(|| id.trim().to_owned())
+    };
+    Ok(lines.filter_map(id).collect())
+}
+
+/// Whether a primary has no keys of some of these slots.
+fn has_lost(address: &Address, slots: &[u16]) -> bool {
+    let Ok(mut connection) = Connection::open(address, PATIENCE) else { return false };
+    slots.iter().any(|slot| {
+        let count = connection.request(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]);
+        matches!(count, Ok(Reply::Integer(0)))
+    })
+}

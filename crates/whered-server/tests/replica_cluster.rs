@@ -1,0 +1,392 @@
+//! A cluster of real redis-servers that is followed: through failovers, moves of slots and restarts
+//! nothing is missing, doubled or stale after it has settled.
+//!
+//! Without redis-server the tests are skipped, unless `WHERED_REQUIRE` contains `peers`.
+#![allow(clippy::disallowed_methods, reason = "what is waited for shows only to those who ask")]
+#![allow(clippy::print_stdout, reason = "the tests say that they were skipped")]
+
+mod cluster;
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cluster::{PRIMARIES, TestCluster, answers, eventually, free_port, keys, members, spawn, text};
+use support::client::{Client, Value, request};
+use whered_engine::key_slot;
+use whered_server::{Config, Server};
+
+/// A server that follows, with its data in a directory of its own.
+struct Follower {
+    server: Option<Server>,
+    directory: PathBuf,
+    replica: String,
+}
+
+impl Follower {
+    fn start(name: &str, of: &str) -> Follower {
+        let name = format!("whered-{name}-follower-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let replica = format!("[[replica]]\nof = \"{of}\"\nmatch = [\"fleet:*\"]\n");
+        let mut follower = Follower { server: None, directory, replica };
+        follower.restart();
+        follower
+    }
+
+    fn restart(&mut self) {
+        self.stop();
+        fs::create_dir_all(&self.directory).expect("a directory can be made");
+        let text = format!(
+            "data_dir = \"{}\"\n[resp]\nlisten = [\"127.0.0.1:0\"]\nthreads = 1\n{}",
+            self.directory.join("data").display(),
+            self.replica
+        );
+        let config = Config::from_toml(&text, &self.directory.join("whered.toml"));
+        let server = Server::start(config.expect("it is right")).expect("it starts");
+        self.server = Some(server);
+    }
+
+    fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop().expect("it stops");
+        }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(self.server.as_ref().expect("it runs").resp_addresses()[0])
+    }
+
+    /// What is followed, as `TestCluster::sorted_sets` has it.
+    fn sorted_sets(&self) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, String> {
+        let mut client = self.client();
+        let mut sets = BTreeMap::new();
+        for key in keys(&mut client, "fleet:*") {
+            let members = members(&mut client, &key);
+            if sets.insert(key.clone(), members).is_some() {
+                return Err(format!("{} comes twice", key.escape_ascii()));
+            }
+        }
+        Ok(sets)
+    }
+
+    /// The sum of a figure over all links.
+    fn sum(&self, figure: &str) -> u64 {
+        let info = text(self.client(), &["INFO", "replication"]);
+        let links = info.lines().filter(|line| line.starts_with("whered_replica"));
+        let value = |line: &str| {
+            let fields = line.split_once(':')?.1.split(',');
+            fields
+                .filter_map(|field| field.split_once('='))
+                .find(|(name, _)| *name == figure)
+                .and_then(|(_, value)| value.parse::<u64>().ok())
+        };
+        links.filter_map(value).sum()
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Writes to a cluster until it is ended.
+struct Load {
+    is_over: Arc<AtomicBool>,
+    written: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+}
+
+impl Load {
+    fn start(nodes: Vec<SocketAddr>) -> Load {
+        let (is_over, written) = (Arc::<AtomicBool>::default(), Arc::<AtomicU64>::default());
+        let (ends, counts) = (Arc::clone(&is_over), Arc::clone(&written));
+        let thread = std::thread::spawn(move || {
+            let mut state = 49_u64;
+            while !ends.load(Ordering::Relaxed) {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let random = state >> 33;
+                let (key, member) =
+                    (format!("fleet:{}", random % 200), (random / 200 % 50).to_string());
+                let score = (random % 997).to_string();
+                let words: Vec<&str> = match random % 16 {
+                    0 => vec!["DEL", &key],
+                    1 => vec!["ZREM", &key, &member],
+                    2 => vec!["GEOADD", &key, "8.68", "50.11", &member],
+                    _ => vec!["ZADD", &key, &score, &member],
+                };
+                if write(&nodes, &words) {
+                    counts.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        Load { is_over, written, thread }
+    }
+
+    /// Waits until so many more writes were taken.
+    fn wait_for(&self, more: u64) {
+        let goal = self.written.load(Ordering::Relaxed) + more;
+        eventually("more writes", || self.written.load(Ordering::Relaxed) >= goal);
+    }
+
+    fn end(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the writer has not failed");
+    }
+}
+
+/// Sends a write to the node that takes it; false when none does at the moment.
+fn write(nodes: &[SocketAddr], words: &[&str]) -> bool {
+    let parts: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    let mut address = nodes[usize::from(key_slot(parts[1])) % nodes.len()];
+    let mut is_asking = false;
+    for _ in 0..4 {
+        let line = exchange(address, &parts, is_asking)
+            .or_else(|_| nodes.iter().find_map(|it| exchange(*it, &parts, false).ok()).ok_or(()));
+        let Ok(line) = line else { return false };
+        let mut moved = line.trim_end().split(' ');
+        is_asking = match moved.next() {
+            Some("-ASK") => true,
+            Some("-MOVED") => false,
+            first => return first.is_some_and(|first| first.starts_with(':')),
+        };
+        address = moved.nth(1).and_then(|text| text.parse().ok()).expect("an address");
+    }
+    false
+}
+
+/// Sends a write, and gives the line that answers; the node may be killed meanwhile.
+fn exchange(address: SocketAddr, words: &[&[u8]], is_asking: bool) -> Result<String, ()> {
+    let exchange = || -> io::Result<String> {
+        let mut stream = BufReader::new(TcpStream::connect(address)?);
+        stream.get_mut().set_read_timeout(Some(Duration::from_secs(2)))?;
+        let mut bytes = if is_asking { request(&[b"ASKING"]) } else { Vec::new() };
+        bytes.extend(request(words));
+        stream.get_mut().write_all(&bytes)?;
+        let mut line = String::new();
+        for _ in 0..=usize::from(is_asking) {
+            line.clear();
+            stream.read_line(&mut line)?;
+        }
+        Ok(line)
+    };
+    exchange().ok().filter(|line| line.ends_with('\n')).ok_or(())
+}
+
+/// Waits until the follower has what the cluster has.
+fn equal(what: &str, follower: &Follower, cluster: &TestCluster) {
+    let mut difference = String::new();
+    let end = Instant::now() + Duration::from_secs(60);
+    while Instant::now() < end {
+        let theirs = cluster.sorted_sets("fleet:*");
+        match follower.sorted_sets() {
+            Ok(ours) if ours == theirs => return,
+            Ok(ours) => {
+                let missing = theirs.keys().filter(|key| !ours.contains_key(*key));
+                let stale = ours.keys().filter(|key| !theirs.contains_key(*key));
+                let other = ours
+                    .iter()
+                    .filter(|(key, value)| theirs.get(*key).is_some_and(|theirs| theirs != *value));
+                let shown = |key: &Vec<u8>| key.escape_ascii().to_string();
+                difference = format!(
+                    "missing {:?}, stale {:?}, different {:?}",
+                    missing.map(shown).collect::<Vec<_>>(),
+                    stale.map(shown).collect::<Vec<_>>(),
+                    other.map(|(key, _)| shown(key)).collect::<Vec<_>>()
+                );
+            }
+            Err(why) => difference = why,
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("{what}: {difference}\n{}", text(follower.client(), &["INFO", "replication"]));
+}
+
+fn skip() {
+    let required = std::env::var("WHERED_REQUIRE").unwrap_or_default();
+    let text = "redis-server is not installed (package redis-server)";
+    assert!(!required.split(',').any(|word| word == "peers"), "{text}");
+    println!("skipped: {text}");
+}
+
+/// The slots of keys that a node has.
+fn slots_with_keys(node: &cluster::Node) -> Vec<u16> {
+    let mut slots: Vec<u16> =
+        keys(&mut node.client(), "fleet:*").iter().map(|key| key_slot(key)).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    slots
+}
+
+#[test]
+fn a_cluster_is_followed_through_failovers_moved_slots_and_restarts() {
+    let Some(mut cluster) = TestCluster::start("cluster") else { return skip() };
+    let addresses: Vec<SocketAddr> = cluster.nodes.iter().map(|node| node.address).collect();
+    let load = Load::start(addresses.clone());
+    load.wait_for(500);
+    let seeds: Vec<String> = addresses[..2].iter().map(SocketAddr::to_string).collect();
+    let mut follower = Follower::start("cluster", &format!("cluster://{}", seeds.join(",")));
+    eventually("three dumps", || follower.sum("full_syncs") == 3);
+
+    // A primary is killed while it is written to.
+    cluster.nodes[0].kill();
+    let promoted = cluster.nodes[PRIMARIES].id.clone();
+    eventually("a failover", || cluster.primaries().iter().any(|node| node.id == promoted));
+    load.wait_for(500);
+    eventually("the link moved", || follower.sum("partial_syncs") >= 1);
+
+    // Slots are moved while they are written to, and some of them back.
+    for round in 0..2 {
+        let primaries = cluster.primaries();
+        let (from, to) = if round == 0 { (0, 1) } else { (1, 0) };
+        let (from, to) = (primaries[from], primaries[to]);
+        for slot in slots_with_keys(from).into_iter().take(20 / (round + 1)) {
+            cluster.move_slot(slot, from, to);
+        }
+        load.wait_for(200);
+    }
+    load.end();
+    equal("after a failover and moved slots", &follower, &cluster);
+    assert_eq!(follower.sum("full_syncs"), 3, "the promoted replica went on with the history");
+
+    // Another failover while nobody follows.
+    follower.stop();
+    assert_eq!(cluster.nodes[1 + PRIMARIES].client().ask(&["CLUSTER", "FAILOVER"]), "+OK\r\n");
+    let promoted = cluster.nodes[1 + PRIMARIES].id.clone();
+    eventually("a failover", || cluster.primaries().iter().any(|node| node.id == promoted));
+    let load = Load::start(addresses);
+    load.wait_for(300);
+    follower.restart();
+    load.wait_for(300);
+    load.end();
+    equal("after a restart", &follower, &cluster);
+    eventually("each link goes on", || follower.sum("partial_syncs") >= 3);
+    assert_eq!(follower.sum("full_syncs"), 0, "positions are kept over a restart");
+}
+
+#[test]
+fn keys_of_a_slot_that_was_taken_by_force_are_not_served() {
+    let Some(cluster) = TestCluster::start("forced") else { return skip() };
+    let addresses: Vec<SocketAddr> = cluster.nodes.iter().map(|node| node.address).collect();
+    for number in 0..100 {
+        assert!(write(&addresses, &["ZADD", &format!("fleet:{number}"), "1", "a"]));
+    }
+    let follower = Follower::start("forced", &format!("cluster://{}", addresses[0]));
+    equal("at first", &follower, &cluster);
+    let (from, to) = (&cluster.nodes[0], &cluster.nodes[1]);
+    for slot in slots_with_keys(from).into_iter().take(3) {
+        let slot = slot.to_string();
+        for words in [["IMPORTING", &from.id], ["NODE", &to.id]] {
+            let words = ["CLUSTER", "SETSLOT", &slot, words[0], words[1]];
+            assert_eq!(to.client().ask(&words), "+OK\r\n");
+        }
+    }
+    eventually("lost keys", || cluster.sorted_sets("fleet:*").len() == 97);
+    equal("after slots were taken by force", &follower, &cluster);
+}
+
+#[test]
+fn a_client_of_the_cluster_finds_whered_as_a_replica_and_is_sent_to_the_primaries() {
+    let Some(cluster) = TestCluster::start("clients") else { return skip() };
+    let addresses: Vec<SocketAddr> = cluster.nodes.iter().map(|node| node.address).collect();
+    assert!(write(&addresses, &["GEOADD", "fleet:1", "8.68", "50.11", "a"]));
+    let follower = Follower::start("clients", &format!("cluster://{}", addresses[4]));
+    equal("at first", &follower, &cluster);
+    let mut client = follower.client();
+    let slot = key_slot(b"fleet:1");
+    assert_eq!(client.ask(&["CLUSTER", "KEYSLOT", "fleet:1"]), format!(":{slot}\r\n"));
+    let owner = cluster.primaries().into_iter().nth(usize::from(slot) * PRIMARIES / 16384);
+    let moved = format!("-MOVED {slot} {}\r\n", owner.expect("an owner").address);
+    assert_eq!(client.ask(&["ZADD", "fleet:1", "1", "b"]), moved);
+    // Without READONLY other keys are this server's own; with it they are the cluster's.
+    assert_eq!(client.ask(&["SET", "own", "1"]), "+OK\r\n");
+    assert_eq!(client.ask(&["READONLY"]), "+OK\r\n");
+    assert_eq!(client.ask(&["ZCARD", "fleet:1"]), ":1\r\n");
+    assert!(client.ask(&["GET", "own"]).starts_with("-MOVED "));
+    assert!(client.ask(&["GET", "fleet:1"]).starts_with("-MOVED "));
+    assert_eq!(client.ask(&["READWRITE"]), "+OK\r\n");
+    assert_eq!(client.ask(&["GET", "own"]), "$1\r\n1\r\n");
+    let nodes = text(follower.client(), &["CLUSTER", "NODES"]);
+    assert_eq!(nodes.lines().count(), 2 * PRIMARIES);
+    for node in cluster.primaries() {
+        assert!(nodes.contains(&format!("{} {}@", node.id, node.address)), "{nodes}");
+    }
+    client.send(&request(&[b"CLUSTER", b"SLOTS"]));
+    let Value::Array(ranges) = client.reply().value else { panic!("no ranges") };
+    assert_eq!(ranges.len(), PRIMARIES);
+    client.send(&request(&[b"CLUSTER", b"SHARDS"]));
+    let Value::Array(shards) = client.reply().value else { panic!("no shards") };
+    assert_eq!(shards.len(), PRIMARIES);
+    let slot = slot.to_string();
+    assert_eq!(client.ask(&["CLUSTER", "COUNTKEYSINSLOT", &slot]), ":1\r\n");
+    let found = client.ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "9"]);
+    assert_eq!(found, "*1\r\n$7\r\nfleet:1\r\n");
+    assert!(text(follower.client(), &["CLUSTER", "INFO"]).contains("cluster_state:ok"));
+    // Promoted, its keys are its own, and there is no cluster any more.
+    assert_eq!(client.ask(&["REPLICAOF", "NO", "ONE"]), "+OK\r\n");
+    assert_eq!(client.ask(&["ZADD", "fleet:1", "1", "b"]), ":1\r\n");
+    assert!(client.ask(&["CLUSTER", "SLOTS"]).starts_with("-ERR This instance has cluster"));
+    assert!(text(follower.client(), &["INFO", "replication"]).contains("role:master"));
+}
+
+#[test]
+fn the_primary_that_sentinels_name_is_followed_through_a_failover() {
+    let directory = std::env::temp_dir().join(format!("whered-sentinel-{}", std::process::id()));
+    let ports: Vec<String> = (0..3).map(|_| free_port().to_string()).collect();
+    let address = |port: &String| SocketAddr::from(([127, 0, 0, 1], port.parse().expect("a port")));
+    let common = ["--bind", "127.0.0.1", "--save", "", "--repl-diskless-sync-delay", "0"];
+    let folder = |name: &str| directory.join(name);
+    let [primary, replica, sentinel] = &ports[..] else { panic!("three ports") };
+    let first = spawn(&folder("0"), &[&["--port", primary][..], &common].concat());
+    let Some(first) = first else { return skip() };
+    let mut servers = Ended(vec![first], directory.clone());
+    let options = ["--port", replica, "--replicaof", &format!("127.0.0.1 {primary}")];
+    servers.0.extend(spawn(&folder("1"), &[&options[..], &common].concat()));
+    let file = folder("2").join("sentinel.conf");
+    fs::create_dir_all(folder("2")).expect("a directory can be made");
+    let text = format!(
+        "port {sentinel}\nsentinel monitor main 127.0.0.1 {primary} 1\n\
+         sentinel down-after-milliseconds main 1000\nsentinel failover-timeout main 5000\n"
+    );
+    fs::write(&file, text).expect("a file can be written");
+    ports[..2].iter().for_each(|port| answers(address(port)));
+    servers.0.extend(spawn(&folder("2"), &[file.to_str().expect("a name"), "--sentinel"]));
+    answers(address(sentinel));
+
+    let mut client = Client::connect(address(primary));
+    client.ask(&["ZADD", "fleet:1", "1", "a"]);
+    let follower = Follower::start("sentinel", &format!("sentinel://127.0.0.1:{sentinel}/main"));
+    let count = |expected: &str| follower.client().ask(&["ZCARD", "fleet:1"]) == expected;
+    eventually("a dump", || count(":1\r\n"));
+    eventually("a Sentinel that knows the replica", || {
+        Client::connect(address(sentinel)).ask(&["SENTINEL", "replicas", "main"]).contains(replica)
+    });
+    let _ = servers.0[0].kill();
+    let _ = servers.0[0].wait();
+    eventually("a failover", || {
+        Client::connect(address(replica)).ask(&["ZADD", "fleet:1", "2", "b"]) == ":1\r\n"
+    });
+    eventually("the new primary's write", || count(":2\r\n"));
+    assert_eq!(follower.sum("full_syncs"), 1, "the new primary went on with the history");
+}
+
+/// Processes that end with the test, and their directory.
+struct Ended(Vec<std::process::Child>, PathBuf);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = fs::remove_dir_all(&self.1);
+    }
+}
