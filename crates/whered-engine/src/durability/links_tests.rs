@@ -106,6 +106,9 @@ impl<'a> Follower<'a> {
     fn load_on(&mut self, random: &mut Random) {
         let Some(load) = &mut self.load else { return };
         let key = format!("key{}", random.below(6));
+        if self.world.keyspace.exists(load_number(0), key.as_bytes()) {
+            return;
+        }
         load.sorted_set(key.as_bytes(), (random.below(3) == 0).then_some(FAR_MILLIS));
         for _ in 0..=random.below(40) {
             let score =
@@ -384,6 +387,15 @@ fn a_load_takes_any_scores_and_refuses_what_is_no_number() {
     load.sorted_set(b"k", None);
     let refused = load.member(b"m", f64::NAN);
     assert!(matches!(refused, Err(WriteError::Refused(_))), "{refused:?}");
+    for _ in 0..2 {
+        load.sorted_set(b"twice", None);
+        load.member(b"m", 1.0).expect("it is a number");
+    }
+    load.end_sorted_set().expect("the first one was never ended");
+    load.sorted_set(b"twice", None);
+    load.member(b"n", 1.0).expect("it is a number");
+    let refused = load.end_sorted_set();
+    assert_eq!(refused, Err(WriteError::Refused("the key 'twice' comes twice".to_owned())));
     drop(load);
     assert_eq!(world.keys_of(served_number(0)), dump, "what was served is served still");
 }

@@ -102,11 +102,10 @@ impl<'a> Saver<'a> {
         for operation in changes.operations() {
             push_to_batch(&mut block, operation.kind(), &operation.encode());
         }
-        self.keyspace.with_positions(|operations| {
-            for operation in operations {
-                push_to_batch(&mut block, operation.kind(), &operation.encode());
-            }
-        });
+        for position in self.keyspace.positions() {
+            let operation = position.operation();
+            push_to_batch(&mut block, operation.kind(), &operation.encode());
+        }
         for name in prefix_sets.names() {
             let none = Operation::AddPrefixes {
                 set: &name,

@@ -37,6 +37,8 @@ pub struct Load<'a> {
     /// The sorted set that members come for.
     key: Vec<u8>,
     expires_at_millis: Option<u64>,
+    /// Some of its members are applied.
+    is_begun: bool,
     points: ChangeBatch,
     entry: AddedPointsEncoder,
     scores: ScoreList,
@@ -87,6 +89,7 @@ impl Keyspace {
             link,
             key: Vec::new(),
             expires_at_millis: None,
+            is_begun: false,
             points: Points::new().change_batch(),
             entry: AddedPointsEncoder::new(number_byte(load_number(link)), b""),
             scores: ScoreList::default(),
@@ -104,14 +107,15 @@ impl Load<'_> {
         self.key.clear();
         self.key.extend_from_slice(key);
         self.expires_at_millis = expires_at_millis;
+        self.is_begun = false;
         self.entry = AddedPointsEncoder::new(number_byte(load_number(self.link)), key);
     }
 
     /// Adds a member to the sorted set.
     ///
     /// # Errors
-    /// [`WriteError`] when the score is no number, or the journal has no room or has failed. The
-    /// load is then to be dropped.
+    /// [`WriteError`] when the score is no number, the key has come before, or the journal has no
+    /// room or has failed. The load is then to be dropped.
     pub fn member(&mut self, member: &[u8], score: f64) -> Result<(), WriteError> {
         if score.is_nan() {
             let why = "a score of a sorted set is no number (NaN)";
@@ -175,6 +179,14 @@ impl Load<'_> {
     /// Applies what has come so far.
     fn apply(&mut self) -> Result<(), WriteError> {
         let number = load_number(self.link);
+        if self.points.is_empty() && self.scores.ends.is_empty() {
+            return Ok(());
+        }
+        if !self.is_begun && self.keyspace.exists(number, &self.key) {
+            let why = format!("the key '{}' comes twice", self.key.escape_ascii());
+            return Err(WriteError::Refused(why));
+        }
+        self.is_begun = true;
         if !self.points.is_empty() {
             let entry = &self.entry;
             let append =

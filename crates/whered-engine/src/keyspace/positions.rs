@@ -35,6 +35,13 @@ pub struct Position {
     pub stream: StreamPosition,
 }
 
+impl Position {
+    /// The operation that restores it.
+    pub(crate) fn operation(&self) -> Operation<'_> {
+        set_position(self.link, &self.name, self.stream)
+    }
+}
+
 /// All links.
 #[derive(Debug)]
 pub(super) struct Positions(Mutex<[Option<Link>; LINKS_MAX]>);
@@ -127,7 +134,9 @@ impl Keyspace {
             let (value, stream) = act();
             let operation = set_position(link, &name, stream);
             self.replay_position(&operation);
-            guard.room.take().map(|room| room.append(&operation));
+            if let Some(room) = guard.room.take() {
+                room.append(&operation);
+            }
             Ok(value)
         })
     }
@@ -175,11 +184,11 @@ impl Keyspace {
             let (promoted, rest): (Vec<Route>, Vec<Route>) =
                 self.routes().iter().cloned().partition(is_promoted);
             let mut steps: Vec<Promotion> = Vec::new();
-            for (route, link) in
-                promoted.iter().flat_map(|route| route.links.iter().map(move |link| (route, *link)))
-            {
-                if steps.iter().all(|step| step.link != link) {
-                    steps.push(self.promotion(route.database, link)?);
+            for Route { database, links, .. } in &promoted {
+                for link in links {
+                    if steps.iter().all(|step| step.link != *link) {
+                        steps.push(self.promotion(*database, *link)?);
+                    }
                 }
             }
             let operations: Vec<Operation<'_>> =
@@ -217,14 +226,6 @@ impl Keyspace {
                 drop(self.exclusive(served_number(link)).take());
             }
         }
-    }
-
-    /// Operations that restore the positions.
-    pub(crate) fn with_positions<R>(&self, take: impl FnOnce(Vec<Operation<'_>>) -> R) -> R {
-        let positions = self.positions();
-        let restoring = positions.iter();
-        let restoring = restoring.map(|of| set_position(of.link, &of.name, of.stream)).collect();
-        take(restoring)
     }
 
     /// Applies an operation on positions; gives `false` when it is none.
