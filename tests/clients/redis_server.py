@@ -98,6 +98,7 @@ class RawClient:
     """Sends commands as words and gives replies as bytes, integers, lists, `None` and `ReplyError`."""
 
     def __init__(self, port, timeout=60):
+        self.port = port
         self.socket = socket.create_connection(("127.0.0.1", port), timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.stream = self.socket.makefile("rb", 1 << 16)
@@ -107,6 +108,10 @@ class RawClient:
 
     def __exit__(self, *_):
         self.close()
+
+    def another(self):
+        """One more connection to the same server."""
+        return RawClient(self.port)
 
     def close(self):
         self.stream.close()

@@ -223,8 +223,8 @@ class Writes:
     def names(self):
         one, two = self.alike(2)
         if one in FIRST and self.one_in(3):
-            one, two = BIG, self.one_of(SECOND)
-            return ["COPY", one, two, "REPLACE"] if self.one_in(2) else [["RENAME", one, two], ["COPY", two, one]]
+            copy = ["COPY", BIG, two if self.one_in(2) else "fleet:moved", "REPLACE"]
+            return [copy, ["RENAME", "fleet:moved", self.one_of(SECOND)]]
         target = self.rng.choice(OTHERS) if self.one_in(8) else two
         return self.rng.choice([
             ["RENAME", one, target], ["RENAMENX", one, target], ["COPY", one, target],
