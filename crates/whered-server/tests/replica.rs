@@ -8,7 +8,10 @@ mod replica {
 }
 mod support;
 
-use replica::primary::{Follower, Primary};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use replica::primary::{Directory, Follower, Primary};
 use support::client::{Client, Value, request};
 
 /// Waits until a replica of the primary has all that was written there.
@@ -446,4 +449,122 @@ fn watched_followed_keys_fail_a_transaction_when_they_change() {
     assert_eq!(ours.ask(&["EXEC"]), "*-1\r\n");
     run(&mut ours, &["WATCH fleet:a", "MULTI", "ZSCORE fleet:a a"]);
     assert_eq!(ours.ask(&["EXEC"]), "*1\r\n$1\r\n2\r\n");
+}
+
+/// The status and the body of an answer of HTTP.
+fn http(address: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    answer
+}
+
+#[test]
+fn a_link_that_is_too_far_behind_makes_the_server_not_ready() {
+    let Some(mut primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 1 a"]);
+    let more = "max_lag_seconds = 0.1\n[http]\nlisten = [\"127.0.0.1:0\"]";
+    let follower = Follower::of(&primary, more);
+    let mut ours = follower.client();
+    same(&mut theirs, &mut ours);
+    assert!(http(follower.http(), "/readyz").starts_with("HTTP/1.1 200"));
+    let metrics = http(follower.http(), "/metrics");
+    let labels = format!("{{replica=\"redis://{0}\",primary=\"{0}\"}}", primary.address);
+    for expected in
+        [format!("whered_replica_up{labels} 1"), format!("whered_replica_lag_bytes{labels} 0")]
+    {
+        assert!(metrics.contains(&expected), "{expected}: {metrics}");
+    }
+    primary.end();
+    let behind = |answer: &String| answer.starts_with("HTTP/1.1 503");
+    let answer = (0..10_000).map(|_| http(follower.http(), "/readyz")).find(behind);
+    let answer = answer.expect("it is behind soon");
+    assert!(answer.contains("\"behind\"") && answer.contains("allowed: 0.1 s"), "{answer}");
+    assert_eq!(ours.ask(&["ZCARD", "fleet:a"]), ":1\r\n", "the old data serve");
+}
+
+#[test]
+fn a_primary_is_followed_over_tls_if_its_certificate_is_right() {
+    let folder = Directory::new();
+    certificates(&folder.0);
+    let Some((primary, port)) = Primary::start_with_tls(&folder.0) else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 1 a"]);
+    let section = |more: &str| {
+        format!("[[replica]]\nof = \"rediss://localhost:{port}\"\nmatch = [\"fleet:*\"]\n{more}")
+    };
+    let ca = format!("ca = \"{}\"\n", folder.0.join("ca.pem").display());
+    let mut follower = Follower::with(&section(&ca));
+    let mut ours = follower.client();
+    assert_eq!(same(&mut theirs, &mut ours).len(), 1);
+    follower.stop();
+    // The authorities of this system know nothing of that one.
+    follower.configure(&section(""));
+    follower.start().expect("it starts");
+    let mut ours = follower.client();
+    let fault =
+        (0..10_000).map(|_| replication(&mut ours)).find(|text| text.contains("state=down"));
+    let fault = fault.expect("it fails soon");
+    assert!(fault.contains("ertificate"), "{fault}");
+    assert_eq!(ours.ask(&["ZCARD", "fleet:a"]), ":1\r\n", "the old data serve");
+}
+
+/// An authority, and a server's certificate and key that are of it.
+fn certificates(folder: &std::path::Path) {
+    let authority_key = rcgen::KeyPair::generate().expect("a key");
+    let mut parameters = rcgen::CertificateParams::new(Vec::new()).expect("parameters");
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = parameters.self_signed(&authority_key).expect("a certificate");
+    let issuer = rcgen::Issuer::new(parameters, authority_key);
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let names = vec!["localhost".to_owned()];
+    let parameters = rcgen::CertificateParams::new(names).expect("parameters");
+    let certificate = parameters.signed_by(&key, &issuer).expect("a certificate");
+    for (name, text) in [
+        ("ca.pem", authority.pem()),
+        ("server.pem", certificate.pem()),
+        ("server.key", key.serialize_pem()),
+    ] {
+        std::fs::write(folder.join(name), text).expect("it can be written");
+    }
+}
+
+#[test]
+fn an_explanation_says_which_primary_and_offset_it_is_of() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["GEOADD fleet:a 13 52 ann"]);
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    same(&mut theirs, &mut ours);
+    let asked = "GEOSEARCH fleet:a FROMLONLAT 13 52 BYRADIUS 1 km EXPLAIN";
+    let reply = ours.ask(&asked.split(' ').collect::<Vec<_>>());
+    let followed = format!("\"followed\":{{\"name\":\"redis://{} ", primary.address);
+    assert!(reply.contains(&followed) && reply.contains("\"offset\":"), "{reply}");
+}
+
+#[test]
+fn many_moves_of_one_key_end_as_at_the_primary() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    settle(&mut theirs);
+    let moves = |round: usize| {
+        let one = |n: usize| {
+            let (member, score) = (format!("m{}", n % 500), n * 7_919 * (round + 1));
+            let key: &[u8] = if n.is_multiple_of(100) { b"fleet:b" } else { b"fleet:a" };
+            request(&[b"ZADD", key, score.to_string().as_bytes(), member.as_bytes()])
+        };
+        (0..5_000).flat_map(one).collect::<Vec<u8>>()
+    };
+    for round in 0..4 {
+        theirs.send(&moves(round));
+        (0..5_000).for_each(|_| drop(theirs.reply()));
+    }
+    assert_eq!(same(&mut theirs, &mut ours).len(), 2);
+    assert_eq!(stat(&mut theirs, "sync_full"), 1);
 }

@@ -93,7 +93,7 @@ impl Engine {
                 json!({ "polygon": polygon.vertices().iter().map(pair).collect::<Vec<_>>() })
             }
         };
-        let question = json!({
+        let mut question = json!({
             "job": "near",
             "collection": String::from_utf8_lossy(key),
             "longitude_degrees": search.center.longitude_degrees,
@@ -101,6 +101,14 @@ impl Engine {
             "shape": shape,
             "count": search.count,
         });
+        // The data may be a moment newer than this.
+        if let Some(position) = self.keyspace().position_of(number, key) {
+            question["followed"] = json!({
+                "name": position.name,
+                "replication_id": position.stream.replication_id.as_str(),
+                "offset": position.stream.offset,
+            });
+        }
         let mut reasons = Reasons::new(question, None);
         self.keyspace().read(number, key, |value| {
             let mut hits = Vec::new();

@@ -22,11 +22,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 
-use super::positions::Positions;
+use super::positions::{Position, Positions};
 use super::slots::{SlotOwners, key_slot};
 use super::{DATABASE_COUNT, Keyspace, LINKS_MAX, number_byte, served_number};
 use crate::error::WriteError;
 use crate::glob;
+use crate::journal::numbers::link_of;
 use crate::journal::watch::WATCHED;
 
 /// Keys of one database that are followed.
@@ -198,6 +199,15 @@ impl Keyspace {
             Some((number, key.to_vec()))
         };
         (0..DATABASE_COUNT).find_map(hidden)
+    }
+
+    /// How far the link is that follows a client's key; `None` for own keys, and while there are no
+    /// data.
+    pub fn position_of(&self, number: usize, key: &[u8]) -> Option<Position> {
+        let guard = self.log.gate().shared();
+        let link = link_of(number_byte(self.number_of(number, key)?))?;
+        drop(guard);
+        self.positions().into_iter().find(|position| position.link == link)
     }
 
     /// Whose a key is. Without routes one relaxed load.

@@ -41,11 +41,33 @@ pub(crate) struct Primary {
 impl Primary {
     /// Starts redis-server on a free port; `None` when it is not installed and may be missing.
     pub(crate) fn start() -> Option<Primary> {
+        Primary::start_with(&[])
+    }
+
+    /// One that speaks TLS at another port, with the certificates of a folder.
+    pub(crate) fn start_with_tls(folder: &Path) -> Option<(Primary, u16)> {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+        let port = free.expect("a free port").port();
+        let [certificate, key, authority] = ["server.pem", "server.key", "ca.pem"]
+            .map(|name| folder.join(name).display().to_string());
+        let arguments = ["--tls-port", &port.to_string(), "--tls-auth-clients", "no"];
+        let files = [
+            "--tls-cert-file",
+            &certificate,
+            "--tls-key-file",
+            &key,
+            "--tls-ca-cert-file",
+            &authority,
+        ];
+        Some((Primary::start_with(&[&arguments[..], &files].concat())?, port))
+    }
+
+    fn start_with(arguments: &[&str]) -> Option<Primary> {
         for _ in 0..5 {
             let directory = Directory::new();
             let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
             let address = free.expect("a free port");
-            let Some(child) = spawn(address, &directory.0) else {
+            let Some(child) = spawn(address, &directory.0, arguments) else {
                 let required = std::env::var("WHERED_REQUIRE").unwrap_or_default();
                 let text = "redis-server is not installed (package redis-server)";
                 assert!(!required.split(',').any(|word| word == "peers"), "{text}");
@@ -63,7 +85,7 @@ impl Primary {
     /// Ends it, and starts an empty one at its address, with another id.
     pub(crate) fn replace(&mut self) {
         self.end();
-        self.child = spawn(self.address, &self.directory.0).expect("it was there before");
+        self.child = spawn(self.address, &self.directory.0, &[]).expect("it was there before");
         assert!(self.is_ready(), "redis-server does not start again");
     }
 
@@ -80,7 +102,7 @@ impl Primary {
         Client::connect(self.address)
     }
 
-    fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -92,12 +114,13 @@ impl Drop for Primary {
     }
 }
 
-fn spawn(address: SocketAddr, directory: &Path) -> Option<Child> {
+fn spawn(address: SocketAddr, directory: &Path, arguments: &[&str]) -> Option<Child> {
     let port = address.port().to_string();
     let child = Command::new("redis-server")
         .args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
         .args(["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "16mb", "--dir"])
         .arg(directory)
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -144,6 +167,11 @@ impl Follower {
         let end = self.config.find("[[replica]]").unwrap_or(self.config.len());
         self.config.truncate(end);
         self.config.push_str(sections);
+    }
+
+    /// Where HTTP listens, if its section says so.
+    pub(crate) fn http(&self) -> SocketAddr {
+        self.server.as_ref().expect("it runs").http_addresses()[0]
     }
 
     pub(crate) fn client(&self) -> Client {
