@@ -8,10 +8,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use whered_engine::Engine;
 
 use super::answers;
 use super::error::HttpError;
-use super::state::{HttpState, MetricsFormat, json_response};
+use super::state::{HttpState, MetricsFormat, ServerFacts, json_response};
 use crate::disk_watch;
 
 /// What `/metrics` is written in for who accepts it, and for everybody else.
@@ -48,7 +49,7 @@ fn status_response(status: StatusCode, body: &serde_json::Value) -> Response {
     (status, json_response(body.to_string().into_bytes())).into_response()
 }
 
-/// Whether writes and uploads are taken.
+/// Whether writes and uploads are taken, and replicas are not too far behind.
 ///
 /// Unlike `/healthz` it also says no while a disk is full, which no restart would mend.
 #[utoipa::path(
@@ -60,24 +61,23 @@ fn status_response(status: StatusCode, body: &serde_json::Value) -> Response {
 )]
 pub(crate) async fn readyz(State(state): State<Arc<HttpState>>) -> Response {
     let generation = state.engine.generation().number();
-    let behind = state.about.replicas.not_ready();
-    match (disk_watch::refusals(&state.engine).next(), behind) {
-        (None, Some(reason)) => {
-            let body = json!({ "status": "behind", "generation": generation, "reason": reason });
-            status_response(StatusCode::SERVICE_UNAVAILABLE, &body)
-        }
-        (None, None) => {
+    match unreadiness(&state.engine, &state.about) {
+        None => {
             status_response(StatusCode::OK, &json!({ "status": "ready", "generation": generation }))
         }
-        (Some(refusal), _) => {
-            let body = json!({
-                "status": refusal.state.word(),
-                "generation": generation,
-                "reason": refusal.to_string(),
-            });
+        Some((status, reason)) => {
+            let body = json!({ "status": status, "generation": generation, "reason": reason });
             status_response(StatusCode::SERVICE_UNAVAILABLE, &body)
         }
     }
+}
+
+/// A word and the reason why the server is not ready: writes are refused, or a replica is further
+/// behind than it may be.
+pub(super) fn unreadiness(engine: &Engine, about: &ServerFacts) -> Option<(&'static str, String)> {
+    let refusal = disk_watch::refusals(engine).next();
+    let refusal = refusal.map(|refusal| (refusal.state.word(), refusal.to_string()));
+    refusal.or_else(|| Some(("behind", about.replicas.not_ready()?)))
 }
 
 /// Metrics as text.

@@ -15,10 +15,11 @@ use whered_engine::Kind;
 use super::answers;
 use super::collections::NUMBER;
 use super::error::HttpError;
+use super::probes::unreadiness;
 use super::query::Parameters;
 use super::searches;
 use super::state::{HttpState, json_response};
-use crate::disk_watch::{self, disk_space};
+use crate::disk_watch::disk_space;
 
 /// Keys that are looked at in one step.
 const STEP_KEYS: usize = 10_000;
@@ -48,7 +49,7 @@ pub(crate) async fn status(
     let about = state.about.clone();
     let answer = searches::run(&state, move |engine, _| {
         let generation = engine.generation();
-        let refusal = disk_watch::refusals(engine).next();
+        let unreadiness = unreadiness(engine, &about);
         let disk = about.data_dir.as_ref().map(|directory| {
             let space = disk_space(directory);
             json!({
@@ -78,8 +79,8 @@ pub(crate) async fn status(
             "pid": std::process::id(),
             "uptime_seconds": about.started.elapsed().as_secs(),
             "generation": generation.number(),
-            "ready": refusal.is_none(),
-            "reason": refusal.map(|refusal| refusal.to_string()),
+            "ready": unreadiness.is_none(),
+            "reason": unreadiness.map(|(_, reason)| reason),
             "counts": {
                 "databases": generation.databases().len(),
                 "sets": engine.prefix_sets().names().len(),

@@ -11,6 +11,7 @@
 //! transaction, and both are in one entry of the journal. Where a part of a transaction could not
 //! be applied, only a dump helps.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,8 @@ const JOURNAL_OVERHEAD_BYTES: usize = 64;
 const ACKNOWLEDGE_EVERY: Duration = Duration::from_secs(1);
 /// A primary that says nothing for so long is gone: it says PING every ten seconds.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Behind a connection that has lasted so long, a new reason for a dump is not one of many.
+const QUIET: Duration = Duration::from_secs(60);
 
 pub(super) struct Link {
     pub(super) engine: Arc<Engine>,
@@ -47,6 +50,8 @@ pub(super) struct Link {
     pauses: Pauses,
     /// Between synchronizations that a command has made necessary.
     resync_pauses: Pauses,
+    /// The last fault, until it works again.
+    told: String,
 }
 
 /// Why a connection is over.
@@ -84,36 +89,48 @@ impl Link {
             must_resync: false,
             pauses: Pauses::new(millis(50), seconds(10)),
             resync_pauses: Pauses::new(millis(100), seconds(60)),
+            told: String::new(),
         }
     }
 
     /// Follows until it is stopped.
     pub(super) fn run(mut self) {
-        let mut told = String::new();
         while !self.stop.is_stopped() {
-            let fault = match self.follow() {
-                Ok(()) => break,
-                Err(fault) => fault,
+            let began = Instant::now();
+            let fault = match catch_unwind(AssertUnwindSafe(|| self.follow())) {
+                Ok(Ok(())) => break,
+                Ok(Err(fault)) => fault,
+                // A fault of ours; how far it came is not known.
+                Err(_) => Fault::Resync("applying has panicked".to_owned()),
             };
-            self.stop.forget();
+            self.stop.end_work();
             if self.stop.is_stopped() {
                 break;
             }
-            let (why, pause) = match fault {
-                Fault::Broken(why) => (why, self.pauses.next()),
-                Fault::Resync(why) => {
-                    self.must_resync = true;
-                    (format!("{why}: the dump is taken anew"), self.resync_pauses.next())
-                }
-            };
-            self.status.add(Count::Faults, 1);
-            self.status.set_state(LinkState::Down(why.clone()));
-            if told != why {
-                tracing::warn!("the replica of {} waits: {why}", self.options.of);
-                told = why;
+            if began.elapsed() > QUIET {
+                self.resync_pauses.reset();
             }
+            let pause = self.note(fault);
             self.stop.wait(pause);
         }
+    }
+
+    /// Tells of a fault, once until it works again, and gives the pause behind it.
+    fn note(&mut self, fault: Fault) -> Duration {
+        let (why, pause) = match fault {
+            Fault::Broken(why) => (why, self.pauses.next()),
+            Fault::Resync(why) => {
+                self.must_resync = true;
+                (format!("{why}: the dump is taken anew"), self.resync_pauses.next())
+            }
+        };
+        self.status.add(Count::Faults, 1);
+        self.status.set_state(LinkState::Down(why.clone()));
+        if self.told != why {
+            tracing::warn!("the replica of {} waits: {why}", self.options.of);
+            self.told = why;
+        }
+        pause
     }
 
     /// One connection, to its end.
@@ -123,7 +140,10 @@ impl Link {
         let patience = Patience { silence: SILENCE, ..Patience::default() };
         let mut connection = Connection::open(&address, patience)?;
         let closer = connection.closer();
-        self.stop.watch(closer.map_err(|error| Fault::Broken(error.to_string()))?);
+        let closer = closer.map_err(|error| Fault::Broken(error.to_string()))?;
+        if !self.stop.begin_work(closer) {
+            return Ok(());
+        }
         self.status.set_primary(connection.name());
         let listening_port = self.listening_port;
         connection.introduce(Introduction { listening_port, wants_dump_only: false })?;
@@ -186,6 +206,7 @@ impl Link {
                 self.status.note_heard();
                 self.status.add(Count::Commands, count as u64);
                 self.pauses.reset();
+                self.told.clear();
             } else if heard.elapsed() > SILENCE {
                 let what = format!("has said nothing for {} s", SILENCE.as_secs());
                 return Err(LinkError::new(&self.status.primary(), what).into());

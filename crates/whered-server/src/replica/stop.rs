@@ -21,6 +21,7 @@ struct Inner {
     /// The pause is over, or the next one.
     is_woken: bool,
     needs_dump: bool,
+    is_working: bool,
     closer: Option<Closer>,
 }
 
@@ -61,18 +62,24 @@ impl LinkStop {
         sync::lock(&self.inner).is_stopped
     }
 
-    /// The connection that is to be closed at a stop; closes it at once after one.
-    pub(crate) fn watch(&self, closer: Closer) {
+    /// Work begins with a connection, which is closed at a stop. Gives `false` after one: then
+    /// there is to be none.
+    pub(crate) fn begin_work(&self, closer: Closer) -> bool {
         let mut inner = sync::lock(&self.inner);
-        match inner.is_stopped {
-            true => closer.close(),
-            false => inner.closer = Some(closer),
-        }
+        inner.is_working = !inner.is_stopped;
+        inner.closer = Some(closer).filter(|_| inner.is_working);
+        inner.is_working
     }
 
-    /// The connection is gone.
-    pub(crate) fn forget(&self) {
-        sync::lock(&self.inner).closer = None;
+    /// The work with a connection is over.
+    pub(crate) fn end_work(&self) {
+        let mut inner = sync::lock(&self.inner);
+        (inner.is_working, inner.closer) = (false, None);
+    }
+
+    /// Whether a connection is worked with. After a stop it will not be again.
+    pub(crate) fn is_working(&self) -> bool {
+        sync::lock(&self.inner).is_working
     }
 
     /// Waits so long, or until it is woken or stopped. Gives whether it is stopped.
