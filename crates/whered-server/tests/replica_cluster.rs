@@ -217,6 +217,19 @@ fn skip() {
     println!("skipped: {text}");
 }
 
+#[test]
+fn a_cluster_that_is_not_found_yet_is_loading_and_there_is_one() {
+    let nobody = free_port();
+    let follower = Follower::start("nobody", &format!("cluster://127.0.0.1:{nobody}"));
+    let mut client = follower.client();
+    assert!(client.ask(&["CLUSTER", "SLOTS"]).starts_with("-LOADING "));
+    assert!(client.ask(&["ZCARD", "fleet:1"]).starts_with("-LOADING "));
+    assert!(client.ask(&["ZADD", "fleet:1", "1", "a"]).starts_with("-READONLY "));
+    assert!(text(follower.client(), &["INFO", "cluster"]).contains("cluster_enabled:1"));
+    assert_eq!(client.ask(&["REPLICAOF", "NO", "ONE"]), "+OK\r\n");
+    assert_eq!(client.ask(&["ZADD", "fleet:1", "1", "a"]), ":1\r\n");
+}
+
 /// The slots of keys that a node has.
 fn slots_with_keys(node: &cluster::Node) -> Vec<u16> {
     let mut slots: Vec<u16> =

@@ -33,16 +33,18 @@ use whered_replication::{Address, Connection, Endpoint, LinkError, Patience, Rep
 use super::board::LinkState;
 use super::options::{Cluster, ReplicaOptions};
 use super::stop::LinkStop;
-use super::{LinkContext, RunningLink};
+use super::{LinkContext, RunningLink, SHARD_SUFFIX};
 
 /// How often a node is asked for the topology.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// How often while a link is down or slots move.
+/// How often after a change.
 const LOOK_OFTEN: Duration = Duration::from_millis(300);
-/// So long after a move slots may move on.
-const MOVING: Duration = Duration::from_secs(10);
+/// For this long after a change, others may follow.
+const CHANGING: Duration = Duration::from_secs(20);
 /// A primary's last word on a slot that it has lost has come by then.
 const SETTLED: Duration = Duration::from_secs(5);
+/// A link that is further behind has not heard yet what its primary has removed.
+const LAG_MAX: Duration = Duration::from_secs(1);
 /// Nodes that are asked for one topology.
 const NODES_MAX: usize = 16;
 
@@ -74,6 +76,8 @@ impl RunningCluster {
         };
         let route = routes.iter().find(|route| is_own(route.database, &route.patterns));
         let slots = route.and_then(|route| route.slots.clone()).unwrap_or_default();
+        // Clients see that there is a cluster before it is found.
+        context.board.set_topology(Some(Topology::default()));
         let stop = Arc::<LinkStop>::default();
         let follower = ClusterFollower {
             context: context.clone(),
@@ -83,7 +87,7 @@ impl RunningCluster {
             links: Vec::new(),
             topology: Topology::default(),
             lost: Vec::new(),
-            moved: None,
+            changed: None,
             stop: Arc::clone(&stop),
         };
         let thread = Builder::new().name("replica-cluster".to_owned());
@@ -125,8 +129,8 @@ struct ClusterFollower {
     /// The last one that was told.
     topology: Topology,
     lost: Vec<LostSlot>,
-    /// When a slot or a primary was seen to have changed last.
-    moved: Option<Instant>,
+    /// When the topology has changed last.
+    changed: Option<Instant>,
     stop: Arc<LinkStop>,
 }
 
@@ -158,10 +162,12 @@ impl ClusterFollower {
     }
 
     fn pause(&self) -> Duration {
-        let is_down = |link: &ShardLink| link.running.status.state() != LinkState::Up;
-        let is_moving = self.moved.is_some_and(|moved| moved.elapsed() < MOVING);
-        let is_whole = self.links.len() == self.topology.shards.len();
-        match is_moving || !is_whole || self.links.iter().any(is_down) {
+        let has_failed = |link: &ShardLink| {
+            let status = &link.running.status;
+            status.state() != LinkState::Up && status.since_change() < CHANGING
+        };
+        let is_changing = self.changed.is_none_or(|changed| changed.elapsed() < CHANGING);
+        match is_changing || self.links.iter().any(has_failed) {
             true => LOOK_OFTEN,
             false => LOOK_EVERY,
         }
@@ -223,22 +229,29 @@ impl ClusterFollower {
     /// Gives each shard of a topology its link.
     fn adopt(&mut self, topology: Topology) {
         if topology != self.topology {
-            self.moved = Some(Instant::now());
+            self.changed = Some(Instant::now());
         }
         self.topology = topology;
         for shard in self.topology.shards.clone() {
             let address = self.address_of(shard.primary.endpoint());
-            match self.links.iter_mut().find(|link| link.primary.id == shard.primary.id) {
-                Some(link) => link.move_to(&shard.primary, address),
-                None if shard.primary.is_online => self.attach(&shard, address),
+            match self.links.iter().position(|link| link.primary.id == shard.primary.id) {
+                Some(index) => self.links[index].move_to(&shard.primary, address),
+                None if self.is_to_follow(&shard) => self.attach(&shard, address),
                 None => {}
             }
         }
         self.set_owners();
         self.check_lost_slots();
-        self.set_route(&self.orphans());
+        self.set_route(&self.orphans(|_| true));
         self.retire_orphans();
         self.context.board.set_topology(Some(self.topology.clone()));
+    }
+
+    /// Whether a shard without a link shall have one. One that has no slots may get some; but right
+    /// after a failover it may be the former primary, which does not know yet that it is none.
+    fn is_to_follow(&self, shard: &Shard) -> bool {
+        let is_settled = self.changed.is_some_and(|changed| changed.elapsed() >= SETTLED);
+        shard.primary.is_online && (is_settled || !shard.slots.is_empty())
     }
 
     /// Gives a shard the link that has data of its history, or a new one.
@@ -249,7 +262,7 @@ impl ClusterFollower {
             // It is asked again soon.
             Err(_) => return,
         };
-        let orphans = self.orphans();
+        let orphans = self.orphans(|shard| !shard.slots.is_empty());
         let known = self.keyspace().positions().into_iter().find(|position| {
             let id = position.stream.replication_id.as_str();
             orphans.contains(&position.link) && histories.iter().any(|history| history == id)
@@ -285,19 +298,20 @@ impl ClusterFollower {
             positions.iter().any(|position| &position.name == name)
                 || self.links.iter().any(|link| &link.running.name == name)
         };
-        let mut names = (0..).map(|number| format!("{cluster} shard {number}"));
+        let mut names = (0..).map(|number| format!("{cluster}{SHARD_SUFFIX}{number}"));
         names.find(|name| !is_taken(name)).unwrap_or_default()
     }
 
-    /// The numbers of this cluster's links that follow no shard's primary: their shard has none at
-    /// the moment, or has gone. Some have data of before a start and do not run.
-    fn orphans(&self) -> Vec<usize> {
+    /// The numbers of this cluster's links that follow the primary of no shard that counts. Some
+    /// have data of before a start and do not run.
+    fn orphans(&self, counts: impl Fn(&Shard) -> bool) -> Vec<usize> {
         let is_shard = |link: &&ShardLink| {
-            self.topology.shards.iter().any(|shard| shard.primary.id == link.primary.id)
+            let mut shards = self.topology.shards.iter().filter(|shard| counts(shard));
+            shards.any(|shard| shard.primary.id == link.primary.id)
         };
         let followed: Vec<usize> =
             self.links.iter().filter(is_shard).map(|link| link.running.status.number).collect();
-        let prefix = format!("{} shard ", self.options.link_name());
+        let prefix = self.options.link_name() + SHARD_SUFFIX;
         let positions = self.keyspace().positions().into_iter();
         let with_data = positions.filter(|position| position.name.starts_with(&prefix));
         let running = self.links.iter().map(|link| link.running.status.number);
@@ -342,7 +356,8 @@ impl ClusterFollower {
             if lost.is_empty() {
                 continue;
             }
-            if link.running.status.state() != LinkState::Up {
+            let status = &link.running.status;
+            if status.state() != LinkState::Up || status.lag() > LAG_MAX {
                 let since = Instant::now();
                 self.lost.extend(lost.iter().map(|slot| LostSlot {
                     slot: *slot,
@@ -363,11 +378,14 @@ impl ClusterFollower {
         }
     }
 
-    /// Tells the engine whose keys may be found where.
+    /// Tells the engine whose keys may be found where. A link without a shard has what its
+    /// successor lacks.
     fn note_links(&self) {
+        let orphans = self.orphans(|_| true);
         for link in &self.links {
             let status = &link.running.status;
-            self.slots.set_only_own(status.number, status.state() != LinkState::Up);
+            let is_down = status.state() != LinkState::Up && !orphans.contains(&status.number);
+            self.slots.set_only_own(status.number, is_down);
         }
     }
 
@@ -390,7 +408,7 @@ impl ClusterFollower {
 
     /// Forgets links without a shard once every shard has data of its own.
     fn retire_orphans(&mut self) {
-        let orphans = self.orphans();
+        let orphans = self.orphans(|_| true);
         let has_data = |shard: &Shard| {
             let link = self.links.iter().find(|link| link.primary.id == shard.primary.id);
             link.is_some_and(|link| self.keyspace().position(link.running.status.number).is_some())

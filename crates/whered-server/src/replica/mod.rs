@@ -274,6 +274,8 @@ impl Replicas {
         let links: Vec<usize> =
             keyspace.routes().iter().flat_map(|route| route.links.clone()).collect();
         let promoted = keyspace.promote(&links)?.value;
+        // A cluster that was never found has a route without links.
+        keyspace.set_routes(Vec::new());
         self.context.board.set_topology(None);
         tracing::info!("{promoted} keys that were followed are own keys from now on");
         Ok(promoted)

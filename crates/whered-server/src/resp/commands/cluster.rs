@@ -29,6 +29,8 @@ use crate::resp::session::Session;
 
 const DISABLED: Failure = Failure::text("ERR This instance has cluster support disabled");
 
+const LOADING: Failure = Failure::text("LOADING the cluster that is followed is not found yet");
+
 /// The numbered database that clusters have.
 const NUMBER: usize = 0;
 
@@ -160,7 +162,8 @@ const CLUSTER: &[Command] = &[
 
 /// The cluster that is followed.
 fn topology(session: &Session) -> Result<Arc<Topology>, Failure> {
-    session.shared.context.replicas.topology().ok_or(DISABLED)
+    let topology = session.shared.context.replicas.topology().ok_or(DISABLED)?;
+    Some(topology).filter(|topology| !topology.shards.is_empty()).ok_or(LOADING)
 }
 
 fn set_reads_replica(session: &mut Session, reply: &mut Reply, mode: Option<bool>) -> Outcome {
