@@ -10,6 +10,7 @@
 //! MSET a 1 b 2                  keys: [every(1, 2, Overwrite)]            a, b
 //! BZPOPMIN a b 10               keys: [before_end(1, 1, Move)]            a, b
 //! ZUNION 2 a b WITHSCORES       keys: [counted(1, Read)]                  a, b
+//! MSETEX 2 a 1 b 2 EX 10        keys: [counted_pairs(1, Overwrite)]       a, b
 //! ```
 //!
 //! Cost: constant, and for `stored` one comparison for each argument.
@@ -40,6 +41,8 @@ enum Arguments {
     Every(usize, usize),
     /// Those behind their number, which stands at an index.
     Counted(usize),
+    /// As `Counted`, each with a value behind it.
+    CountedPairs(usize),
     /// The argument behind the last `STORE` or `STOREDIST`; the options begin at an index.
     Stored(usize),
 }
@@ -120,6 +123,11 @@ impl KeySpec {
         KeySpec { arguments: Arguments::Counted(index), access }
     }
 
+    /// As [`counted`](Self::counted), with a value behind each key.
+    pub(super) const fn counted_pairs(index: usize, access: Access) -> KeySpec {
+        KeySpec { arguments: Arguments::CountedPairs(index), access }
+    }
+
     /// The key behind `STORE` or `STOREDIST`, which is overwritten; the options begin at an index.
     pub(super) const fn stored(options: usize) -> KeySpec {
         KeySpec { arguments: Arguments::Stored(options), access: Access::Overwrite }
@@ -132,7 +140,10 @@ impl KeySpec {
 
     /// Whether its keys can only be found by looking at the arguments before them.
     pub(super) fn is_movable(&self) -> bool {
-        matches!(self.arguments, Arguments::Counted(_) | Arguments::Stored(_))
+        matches!(
+            self.arguments,
+            Arguments::Counted(_) | Arguments::CountedPairs(_) | Arguments::Stored(_)
+        )
     }
 
     /// The indexes of the keys in a request.
@@ -143,7 +154,8 @@ impl KeySpec {
             Arguments::From(first) => (first.min(count)..count, 1),
             Arguments::BeforeEnd(first, left) => (first..count.saturating_sub(left), 1),
             Arguments::Every(first, step) => (first..count, step),
-            Arguments::Counted(index) => (counted(args, index), 1),
+            Arguments::Counted(index) => (counted(args, index, 1), 1),
+            Arguments::CountedPairs(index) => (counted(args, index, 2), 2),
             Arguments::Stored(options) => match stored_index(args, options) {
                 Some(index) => (index..index + 1, 1),
                 None => (0..0, 1),
@@ -161,7 +173,7 @@ pub(super) fn range_of(specs: &[KeySpec]) -> [i64; 3] {
         Arguments::From(first) => Some([first as i64, -1, 1]),
         Arguments::BeforeEnd(first, left) => Some([first as i64, -1 - left as i64, 1]),
         Arguments::Every(first, step) => Some([first as i64, -1, step as i64]),
-        Arguments::Counted(_) | Arguments::Stored(_) => None,
+        Arguments::Counted(_) | Arguments::CountedPairs(_) | Arguments::Stored(_) => None,
     });
     ranges.reduce(|[first, ..], [_, last, step]| [first, last, step]).unwrap_or_default()
 }
@@ -179,10 +191,12 @@ impl Channels {
     }
 }
 
-/// The keys behind their number: none if it is no number, or there are fewer arguments.
-fn counted(args: Args<'_>, index: usize) -> Range<usize> {
+/// The keys behind their number, with the arguments that belong to each: none if it is no number,
+/// or there are fewer arguments.
+fn counted(args: Args<'_>, index: usize, arguments_each: usize) -> Range<usize> {
     let number = args.get(index).and_then(number::integer);
     let count = number.and_then(|count| usize::try_from(count).ok());
+    let count = count.and_then(|count| count.checked_mul(arguments_each));
     let end = count.and_then(|count| count.checked_add(index + 1));
     end.filter(|end| *end <= args.len()).map_or(0..0, |end| index + 1..end)
 }

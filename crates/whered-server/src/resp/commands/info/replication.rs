@@ -53,7 +53,9 @@ pub(super) fn section(session: &Session, text: &mut String) {
     line(text, "master_repl_offset", first.offset().max(0));
     backlog(text);
     for (index, link) in links.iter().enumerate() {
-        line(text, &format!("whered_replica{index}"), of_link(link));
+        let position = session.engine().keyspace().position(link.number);
+        let id = position.map_or_else(String::new, |it| it.replication_id.to_string());
+        line(text, &format!("whered_replica{index}"), of_link(link, &id));
     }
 }
 
@@ -74,7 +76,7 @@ fn synchronizing(text: &mut String, link: &LinkStatus) {
 }
 
 /// One link in one line; what a fault says may hold anything and stands last.
-fn of_link(link: &LinkStatus) -> String {
+fn of_link(link: &LinkStatus, id: &str) -> String {
     let (state, error) = match link.state() {
         LinkState::Connecting => ("connecting", String::new()),
         LinkState::Synchronizing => ("synchronizing", String::new()),
@@ -82,7 +84,7 @@ fn of_link(link: &LinkStatus) -> String {
         LinkState::Down(error) => ("down", error),
     };
     format!(
-        "of={},primary={},state={state},offset={},lag_bytes={},lag_seconds={:.3},full_syncs={},\
+        "of={},primary={},state={state},replid={id},offset={},lag_bytes={},lag_seconds={:.3},full_syncs={},\
          partial_syncs={},faults={},commands={},dump_keys={},dump_keys_of_other_types={},error={error}",
         link.of,
         link.primary(),

@@ -272,8 +272,12 @@ impl Executor {
         if !self.exists(from) {
             return self.delete(to);
         }
-        let entry = self.entry(args)?;
-        self.call(entry, args)
+        // Not by the command, whose `DB` is a database of clients.
+        let served = self.served();
+        let copied = self.session.engine().keyspace().copy((served, from), (served, to), true);
+        copied.map_err(|error| refused(&error))?;
+        self.notify_watchers(to);
+        Ok(())
     }
 
     /// `MOVE key database`.
