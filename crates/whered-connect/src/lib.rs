@@ -2,8 +2,9 @@
 //! prefix sets into the kernel.
 //!
 //! For: `copy`, which copies GEO keys of a running Redis or Valkey, `dump`, which writes the keys
-//! of their dumps (`whered-replication` reads them), and `points`, which loads files of points. All write over
-//! RESP into whatever speaks it, whered or Redis. And `sync`, which
+//! of their dumps (`whered-replication` reads them), and `points`, which loads files of points. All
+//! write over RESP into whatever speaks it, whered or Redis. `live` lets a server that follows a
+//! primary take its place. And `sync`, which
 //! keeps sets of the kernel's packet filter in step with a prefix set. And `uploads`, which brings
 //! uploads to feeds over HTTP. For the server's own feeds: `sinks`, which hand tables on into SQL
 //! databases, and `streams`, which take uploads out of somebody's log. And `export`, which writes
@@ -33,6 +34,7 @@ mod error;
 pub mod export;
 #[cfg(any(feature = "mysql", feature = "postgres", feature = "streams"))]
 pub mod feed;
+pub mod live;
 #[cfg(feature = "export")]
 pub mod parquet_files;
 pub mod points;

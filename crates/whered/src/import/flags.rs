@@ -56,6 +56,16 @@ pub(crate) struct ImportRedisArguments {
     /// File for the progress of the import; removed at the end
     #[arg(long, value_name = "FILE", default_value = "whered-import.state")]
     pub(crate) state_file: PathBuf,
+    /// Let the target, which follows the source by a [[replica]], take its place
+    ///
+    /// Waits until the target has everything, pauses the writers of the source, and promotes the
+    /// target. The source's user needs +info and +client|pause.
+    #[arg(long, conflicts_with_all = ["pattern", "db", "all_zsets", "replace", "resume", "state_file"])]
+    pub(crate) live: bool,
+    /// For how long the source takes no writes
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "live",
+          value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub(crate) pause_seconds: u64,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -11,10 +11,12 @@ use std::io::{self, Write};
 #[cfg(feature = "export")]
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use whered_connect::copy::{self, CopyOptions, CopySummary, KeyReport};
+use whered_connect::live::{self, LiveOptions};
 use whered_connect::points::{self, LoadOptions, LoadSummary, MemberChoice};
 use whered_connect::{Progress, Server};
 
@@ -31,6 +33,8 @@ use crate::terminal;
 const KEYS_SHOWN: usize = 20;
 /// Bad records that are told one by one.
 const BAD_SHOWN: u64 = 10;
+/// Until the target of `--live` has to be near its source.
+const LIVE_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// A bar that is drawn some times a second on a terminal, and nowhere else.
 struct Bar(ProgressBar);
@@ -69,6 +73,9 @@ pub(crate) fn redis(arguments: &ImportRedisArguments) -> Result<Outcome, Failure
     let source = source.with_tls(arguments.server.tls.read()?);
     let mut source = Server::connect(&source).map_err(Failure::new)?;
     let mut target = arguments.server.open_by(&["WHERED_PASSWORD"])?;
+    if arguments.live {
+        return take_over(&mut source, &mut target, arguments);
+    }
     let options = CopyOptions {
         pattern: arguments.pattern.clone(),
         databases: arguments.db.clone(),
@@ -87,6 +94,36 @@ pub(crate) fn redis(arguments: &ImportRedisArguments) -> Result<Outcome, Failure
         write!(io::stdout(), "{}{}", table(&copied.keys), others(&copied))?;
     }
     Ok(if copied.is_whole() { Outcome::Found } else { Outcome::NotFound })
+}
+
+/// `whered import redis URL --live`: found if the target has taken the source's place.
+fn take_over(
+    source: &mut Server,
+    target: &mut Server,
+    arguments: &ImportRedisArguments,
+) -> Result<Outcome, Failure> {
+    let pause = Duration::from_secs(arguments.pause_seconds);
+    let options = LiveOptions { pause, patience: LIVE_PATIENCE };
+    let bar = Bar::new("{wide_bar} {bytes} of {total_bytes} of the source's stream, {eta} left");
+    let moved = live::take_over(source, target, options, &mut |progress| bar.show(progress));
+    drop(bar);
+    let moved = moved.map_err(Failure::new)?;
+    let object = json!({
+        "primary": moved.primary,
+        "offset": moved.offset,
+        "paused_seconds": moved.paused_for.as_secs_f64(),
+    });
+    let left = pause.saturating_sub(moved.paused_for).as_secs_f64();
+    let text = format!(
+        "{} has everything of {} (offset {}) and is a replica no more\n\
+         the source takes no writes for another {left:.1} s: point the writers at the target, and \
+         remove its [[replica]] before it starts again",
+        target.name(),
+        moved.primary,
+        moved.offset
+    );
+    say(arguments.json, &object, &text)?;
+    Ok(Outcome::Found)
 }
 
 /// What was copied, as JSON.
