@@ -149,7 +149,15 @@ impl Connection {
     /// # Errors
     /// The connection ends, or the answer is no line of a Redis. An error reply is no error here.
     pub fn ask(&mut self, words: &[&str]) -> Result<String, LinkError> {
-        self.send(words)?;
+        self.ask_bytes(words.iter().map(|word| word.as_bytes()))
+    }
+
+    /// As [`Connection::ask`], for words that may be no text.
+    pub(crate) fn ask_bytes<'w>(
+        &mut self,
+        words: impl Iterator<Item = &'w [u8]>,
+    ) -> Result<String, LinkError> {
+        self.send_bytes(words)?;
         let line = self.line()?;
         match line.starts_with(['+', '-', ':']) {
             true => Ok(line),
@@ -165,10 +173,20 @@ impl Connection {
     /// # Errors
     /// The connection ends, or nobody reads.
     pub fn send(&mut self, words: &[&str]) -> Result<(), LinkError> {
-        let mut request = format!("*{}\r\n", words.len()).into_bytes();
+        self.send_bytes(words.iter().map(|word| word.as_bytes()))
+    }
+
+    fn send_bytes<'w>(&mut self, words: impl Iterator<Item = &'w [u8]>) -> Result<(), LinkError> {
+        let mut bulks = Vec::new();
+        let mut count = 0;
         for word in words {
-            request.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+            bulks.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            bulks.extend_from_slice(word);
+            bulks.extend_from_slice(b"\r\n");
+            count += 1;
         }
+        let mut request = format!("*{count}\r\n").into_bytes();
+        request.append(&mut bulks);
         let sent = self.socket.write_all(&request).and_then(|()| self.socket.flush());
         sent.map_err(|error| self.fault(&error))
     }

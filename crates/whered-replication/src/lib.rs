@@ -30,9 +30,9 @@ pub use address::{Address, Credentials, Endpoint, split_port};
 pub use connection::{Closer, Connection, Patience};
 pub use dump::DumpBody;
 pub use error::LinkError;
-pub use psync::{Introduction, ReplicationId, Resync};
+pub use psync::{FOLLOWS_OPTION, Follows, Introduction, ReplicationId, Resync};
 pub use reply::{REPLY_BYTES_MAX, Reply};
 pub use stream::{
-    Batch, CommandStream, LONG_BYTES, PassesOver, Span, StreamCommand, UNIT_BYTES_MAX,
+    Batch, CommandStream, LONG_BYTES, PassesOver, Piece, Span, StreamCommand, UNIT_BYTES_MAX,
 };
 pub use tls::ClientTls;

@@ -1,7 +1,7 @@
 //! The beginning of replication: who we are, and from where on the primary is to send (PSYNC).
 //!
 //! ```text
-//! PING ─> REPLCONF listening-port, version, capa eof, capa psync2 ─> PSYNC id offset
+//! PING ─> REPLCONF listening-port, version, capa eof, capa psync2, follows ─> PSYNC id offset
 //!    ─> +FULLRESYNC id offset: a dump follows       ─> +CONTINUE [id]: the stream goes on
 //! ```
 //!
@@ -16,6 +16,10 @@ use crate::error::LinkError;
 
 /// The version that we say we have: a Valkey sends its newest format to that.
 const STATED_VERSION: &str = "9.1.0";
+
+/// The option of REPLCONF by which a whered says which keys it follows: `REPLCONF whered-follows
+/// database pattern ...`.
+pub const FOLLOWS_OPTION: &str = "whered-follows";
 
 /// The id of a history of changes: 40 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,12 +60,23 @@ impl fmt::Debug for ReplicationId {
 }
 
 /// What a replica says of itself.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Introduction {
     /// The port where it listens, which the primary shows in `INFO`.
     pub listening_port: Option<u16>,
     /// Whether it wants one dump and no stream behind it.
     pub wants_dump_only: bool,
+    /// Which keys it follows, for a primary that is a whered and has no others.
+    pub follows: Option<Follows>,
+}
+
+/// Keys of one database that a replica follows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Follows {
+    /// The database.
+    pub database: u32,
+    /// Glob patterns of keys.
+    pub patterns: Vec<Vec<u8>>,
 }
 
 /// What a primary sends after PSYNC.
@@ -86,7 +101,7 @@ impl Connection {
     ///
     /// # Errors
     /// The connection ends, or the primary lets this user do nothing.
-    pub fn introduce(&mut self, introduction: Introduction) -> Result<(), LinkError> {
+    pub fn introduce(&mut self, introduction: &Introduction) -> Result<(), LinkError> {
         let reply = self.ask(&["PING"])?;
         // One that wants a password, or that has lost its own primary, says so; so does PSYNC.
         if reply.starts_with("-NOAUTH") {
@@ -104,6 +119,13 @@ impl Connection {
             if reply.starts_with("-NO") {
                 return Err(self.refusal("refuses REPLCONF", &reply));
             }
+        }
+        if let Some(follows) = &introduction.follows {
+            // Only a whered knows it, and refuses PSYNC where it has not all of these keys.
+            let database = follows.database.to_string();
+            let words = [&b"REPLCONF"[..], FOLLOWS_OPTION.as_bytes(), database.as_bytes()];
+            let patterns = follows.patterns.iter().map(Vec::as_slice);
+            self.ask_bytes(words.into_iter().chain(patterns))?;
         }
         Ok(())
     }

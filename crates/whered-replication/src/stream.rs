@@ -36,6 +36,15 @@ pub type Span = (usize, usize);
 /// Whether the long arguments of a command with this name are passed over.
 pub type PassesOver = fn(&[u8]) -> bool;
 
+/// A part of the stream's bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Piece<'s> {
+    /// These bytes.
+    Bytes(&'s [u8]),
+    /// This number of bytes was passed over.
+    PassedOver(u64),
+}
+
 /// The commands of a primary.
 pub struct CommandStream {
     connection: Connection,
@@ -59,6 +68,8 @@ struct ParseState {
     /// The length of the argument that is coming in.
     coming: Option<usize>,
     spans: Vec<Span>,
+    /// Where long arguments were passed over, and how long they were.
+    gaps: Vec<(usize, u64)>,
     commands: Vec<CommandSpan>,
     /// How many of them are in whole units.
     whole: usize,
@@ -88,6 +99,7 @@ struct CommandSpan {
 pub struct Batch<'s> {
     bytes: &'s [u8],
     spans: &'s [Span],
+    gaps: &'s [(usize, u64)],
     commands: &'s [CommandSpan],
     offset: i64,
 }
@@ -151,6 +163,19 @@ impl<'s> Batch<'s> {
         self.commands.last().map_or(0, |last| last.end)
     }
 
+    /// The bytes of the first `count` commands, as they came.
+    pub fn pieces(&self, count: usize) -> impl Iterator<Item = Piece<'s>> + use<'s> {
+        let Batch { bytes, gaps, .. } = *self;
+        let last = count.checked_sub(1).and_then(|last| self.commands.get(last));
+        let end = last.map_or(0, |last| last.end);
+        let gaps = &gaps[..gaps.partition_point(|(place, _)| *place < end)];
+        let starts = std::iter::once(0).chain(gaps.iter().map(|(place, _)| *place));
+        let ends = gaps.iter().copied().chain([(end, 0)]);
+        starts.zip(ends).flat_map(move |(start, (end, passed))| {
+            [Piece::Bytes(&bytes[start..end]), Piece::PassedOver(passed)]
+        })
+    }
+
     /// The position behind all of them.
     #[must_use]
     pub fn end_offset(&self) -> i64 {
@@ -190,9 +215,9 @@ impl CommandStream {
         if self.parsed.whole == 0 && self.connection.fill(longest)? {
             self.parse(commands_max)?;
         }
-        let ParseState { spans, commands, whole, .. } = &self.parsed;
+        let ParseState { spans, gaps, commands, whole, .. } = &self.parsed;
         let bytes = self.connection.waiting();
-        Ok(Batch { bytes, spans, commands: &commands[..*whole], offset: self.offset })
+        Ok(Batch { bytes, spans, gaps, commands: &commands[..*whole], offset: self.offset })
     }
 
     /// The offset behind everything that has come.
@@ -313,6 +338,7 @@ impl ParseState {
         let can_pass = |(start, end): &Span| passes_over(&waiting[*start..*end]);
         if length > LONG_BYTES && name.is_some_and(can_pass) {
             self.present.is_cut = true;
+            self.gaps.push((self.position, length as u64));
             self.to_pass = length as u64;
         } else {
             self.coming = Some(length);
@@ -352,6 +378,8 @@ impl ParseState {
         let spans_gone = last.spans.end;
         self.commands.drain(..count);
         self.spans.drain(..spans_gone);
+        self.gaps.retain(|(place, _)| *place >= last.end);
+        self.gaps.iter_mut().for_each(|(place, _)| *place -= last.end);
         for (start, end) in &mut self.spans {
             *start -= last.end;
             *end -= last.end;

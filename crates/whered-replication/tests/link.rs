@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fake::{FakePrimary, ID, command, impatience, request};
 use whered_replication::rdb::{Limits, Reader};
 use whered_replication::{
-    CommandStream, Connection, Introduction, LinkError, ReplicationId, Resync,
+    CommandStream, Connection, Introduction, LinkError, Piece, ReplicationId, Resync,
 };
 
 const EMPTY_DUMP: &[u8] = b"REDIS0003\xff";
@@ -17,7 +17,7 @@ const LONG: Duration = Duration::from_secs(5);
 
 fn open(primary: &FakePrimary) -> Result<Connection, LinkError> {
     let mut connection = Connection::open(&primary.address, impatience())?;
-    connection.introduce(Introduction { listening_port: Some(7), ..Introduction::default() })?;
+    connection.introduce(&Introduction { listening_port: Some(7), ..Introduction::default() })?;
     Ok(connection)
 }
 
@@ -52,9 +52,16 @@ fn commands_of(bytes: &[u8]) -> (Vec<(String, i64)>, Option<String>) {
     connection.synchronize(Some((id, 100))).expect("it goes on");
     let mut stream = CommandStream::new(connection, 100, |name| name == b"set");
     let mut found = Vec::new();
+    let mut raw = Vec::new();
     loop {
         match stream.next_batch(LONG, 3) {
             Ok(batch) => {
+                for piece in batch.pieces(batch.len()) {
+                    match piece {
+                        Piece::Bytes(part) => raw.extend_from_slice(part),
+                        Piece::PassedOver(count) => raw.resize(raw.len() + count as usize, 0),
+                    }
+                }
                 for command in batch.commands() {
                     let words = command.spans.iter().map(|(start, end)| {
                         String::from_utf8_lossy(&command.bytes[*start..*end]).into_owned()
@@ -66,6 +73,10 @@ fn commands_of(bytes: &[u8]) -> (Vec<(String, i64)>, Option<String>) {
                 let (count, end) = (batch.len(), batch.end_offset());
                 stream.accept(count);
                 assert_eq!(stream.offset(), end);
+                // The bytes are as they came, with zeros for what was passed over.
+                assert_eq!(raw.len() as i64, end - 100);
+                let is_same = |(kept, sent): (&u8, &u8)| kept == sent || *kept == 0;
+                assert!(raw.iter().zip(bytes).all(is_same), "{}", raw.escape_ascii());
             }
             Err(error) => return (found, Some(error.to_string())),
         }

@@ -80,7 +80,7 @@ impl Primary {
     fn open(&self) -> Connection {
         let address = Address::new(Endpoint::Unix(self.folder.join("real.sock")));
         let mut connection = Connection::open(&address, Patience::default()).expect("it listens");
-        connection.introduce(Introduction::default()).expect("it takes us for a replica");
+        connection.introduce(&Introduction::default()).expect("it takes us for a replica");
         connection
     }
 }
@@ -141,7 +141,8 @@ fn commands_until(stream: &mut CommandStream, end: i64) -> Vec<String> {
                 words.map(|word| String::from_utf8_lossy(word).to_lowercase()).collect();
             found.push(words.join(" "));
         }
-        stream.accept();
+        let count = batch.len();
+        stream.accept(count);
     }
     assert_eq!(stream.offset(), end);
     found.retain(|text| text != "ping" && !text.starts_with("replconf"));

@@ -48,8 +48,10 @@ mod rules;
 mod runtime;
 mod server;
 mod snapshots;
+mod stream;
 mod sweep;
 mod tls;
+mod upstream;
 mod validity;
 mod zone_watch;
 

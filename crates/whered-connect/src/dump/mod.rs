@@ -114,7 +114,8 @@ pub fn load(
             if name == writer.server.name() {
                 return Err(ConnectError::new(format!("{name}: is the target itself")));
             }
-            primary.introduce(Introduction { listening_port: None, wants_dump_only: true })?;
+            primary
+                .introduce(&Introduction { wants_dump_only: true, ..Introduction::default() })?;
             primary.synchronize(None)?;
             let dump = primary.dump()?;
             let total = dump.stated_bytes();

@@ -61,13 +61,13 @@ fn with_footer(mut payload: Vec<u8>) -> Vec<u8> {
     payload
 }
 
-fn append_string(payload: &mut Vec<u8>, text: &[u8]) {
+pub(super) fn append_string(payload: &mut Vec<u8>, text: &[u8]) {
     append_length(payload, text.len() as u64);
     payload.extend_from_slice(text);
 }
 
 /// A length in 6, 14, 32 or 64 bits.
-fn append_length(payload: &mut Vec<u8>, length: u64) {
+pub(super) fn append_length(payload: &mut Vec<u8>, length: u64) {
     match length {
         0..0x40 => payload.push(length as u8),
         0x40..0x4000 => payload.extend_from_slice(&(length as u16 | 0x4000).to_be_bytes()),

@@ -11,9 +11,13 @@ use std::time::{Duration, Instant};
 use whered_engine::{WriteError, sync};
 use whered_replication::cluster::Topology;
 
+use crate::upstream::Upstream;
+
 /// All links.
 #[derive(Default, Debug)]
 pub struct ReplicaBoard {
+    /// Those who follow the links in turn.
+    pub(crate) upstream: Upstream,
     links: RwLock<Vec<Arc<LinkStatus>>>,
     topology: RwLock<Option<Arc<Topology>>>,
     promote: Mutex<Option<PromoteLinks>>,

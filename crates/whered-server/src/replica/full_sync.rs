@@ -75,7 +75,10 @@ impl Link {
         body.finish(&rest)?;
         let position =
             StreamPosition { replication_id: engine_id(id)?, offset, database: contents.database };
+        let step = self.source.step();
         load.finish(position).map_err(ours)?;
+        self.source.backlog().begin(position.replication_id, offset);
+        drop(step);
         self.status.add(Count::FullSyncs, 1);
         self.status.set(Count::DumpKeys, contents.keys);
         self.status.set(Count::DumpKeysOfOtherTypes, contents.others);

@@ -24,6 +24,7 @@ use super::board::{Count, LinkState, LinkStatus};
 use super::pauses::Pauses;
 use super::stop::LinkStop;
 use super::{Applier, LinkContext, Obstacle, Progress, ReplicaOptions, Resolve};
+use crate::upstream::Source;
 
 /// Others wait while up to this number of commands, and for up to this time, are applied.
 const BATCH_COMMANDS: usize = 256;
@@ -42,6 +43,8 @@ pub(super) struct Link {
     pub(super) options: ReplicaOptions,
     pub(super) status: Arc<LinkStatus>,
     pub(super) applier: Box<dyn Applier>,
+    /// What is handed on to other whereds.
+    pub(super) source: Arc<Source>,
     listening_port: Option<u16>,
     stop: Arc<LinkStop>,
     resolve: Resolve,
@@ -72,8 +75,7 @@ impl Link {
     pub(super) fn new(
         context: &LinkContext,
         options: &ReplicaOptions,
-        status: &Arc<LinkStatus>,
-        stop: &Arc<LinkStop>,
+        (status, source, stop): (&Arc<LinkStatus>, &Arc<Source>, &Arc<LinkStop>),
         resolve: Resolve,
         applier: Box<dyn Applier>,
     ) -> Link {
@@ -82,6 +84,7 @@ impl Link {
             engine: Arc::clone(&context.engine),
             options: options.clone(),
             status: Arc::clone(status),
+            source: Arc::clone(source),
             applier,
             listening_port: context.listening_port,
             stop: Arc::clone(stop),
@@ -145,8 +148,11 @@ impl Link {
             return Ok(());
         }
         self.status.set_primary(connection.name());
-        let listening_port = self.listening_port;
-        connection.introduce(Introduction { listening_port, wants_dump_only: false })?;
+        connection.introduce(&Introduction {
+            listening_port: self.listening_port,
+            wants_dump_only: false,
+            follows: Some(self.options.follows()),
+        })?;
         let kept = self.engine.keyspace().position(self.status.number);
         self.must_resync |= self.stop.take_needs_dump();
         let kept = kept.filter(|_| !self.must_resync);
@@ -180,6 +186,7 @@ impl Link {
         };
         self.status.add(Count::PartialSyncs, 1);
         self.applier.go_on(kept.database);
+        self.source.backlog().go_on(replication_id, kept.offset);
         tracing::info!(
             "the replica of {} goes on at offset {} of {replication_id}",
             self.options.of,
@@ -239,6 +246,8 @@ impl Link {
         };
         let room_bytes = batch.size_bytes() + batch.len() * JOURNAL_OVERHEAD_BYTES;
         let (applier, id) = (&mut self.applier, position.replication_id);
+        // No dump for a follower is made between the effects and the offset behind them.
+        let step = self.source.step();
         let followed = self.engine.keyspace().follow(self.status.number, room_bytes, || {
             let mut progress = before;
             let deadline = Instant::now() + BATCH_TIME;
@@ -250,6 +259,8 @@ impl Link {
             Ok(written) => written.value,
             Err(error) => return Err(Fault::Broken(error.to_string())),
         };
+        self.source.backlog().push(batch.pieces(progress.commands), progress.offset);
+        drop(step);
         (position.offset, position.database) = (progress.offset, progress.database);
         match result {
             Ok(()) => Ok(progress.commands),

@@ -23,6 +23,7 @@ mod sentinel;
 mod stop;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
@@ -36,6 +37,8 @@ use link::Link;
 pub use options::{Cluster, PrimarySource, ReplicaOptions, Sentinels};
 use sentinel::RunningSentinel;
 use stop::LinkStop;
+
+use crate::upstream::Source;
 
 /// What follows the name of a cluster in those of its links.
 const SHARD_SUFFIX: &str = " shard ";
@@ -104,6 +107,8 @@ pub(crate) struct LinkContext {
     pub(crate) listening_port: Option<u16>,
     /// Held while a route gets other links.
     pub(crate) routes: Arc<Mutex<()>>,
+    /// Where dumps for followers are made.
+    pub(crate) data_dir: Option<PathBuf>,
 }
 
 /// A link that runs.
@@ -111,6 +116,7 @@ pub(crate) struct RunningLink {
     name: String,
     status: Arc<LinkStatus>,
     stop: Arc<LinkStop>,
+    source: Arc<Source>,
     thread: JoinHandle<()>,
 }
 
@@ -145,12 +151,20 @@ impl LinkContext {
         let (of, max_lag) = (options.of.clone(), options.max_lag);
         let status = Arc::new(LinkStatus::new(name.clone(), of, number, max_lag));
         let stop = Arc::<LinkStop>::default();
-        let link = Link::new(self, options, &status, &stop, resolve, applier);
+        let follows = options.follows();
+        let source = Source::new(&self.engine, number, follows, self.data_dir.clone());
+        let source = Arc::new(source);
+        let link = Link::new(self, options, (&status, &source, &stop), resolve, applier);
         self.board.add(&status);
+        // A shard has not all keys that its replica follows: who wants those follows the cluster.
+        if !matches!(options.source, PrimarySource::Cluster(_)) {
+            self.board.upstream.add(&source);
+        }
         let thread = Builder::new().name(format!("replica-{number}"));
         match thread.spawn(move || link.run()) {
-            Ok(thread) => Ok(RunningLink { name, status, stop, thread }),
+            Ok(thread) => Ok(RunningLink { name, status, stop, source, thread }),
             Err(error) => {
+                self.board.upstream.remove(&source);
                 self.board.remove(&name);
                 Err(error)
             }
@@ -160,6 +174,7 @@ impl LinkContext {
     /// Ends a link; its data serve on. Nothing is written for it any more when this is over.
     pub(crate) fn end(&self, link: RunningLink) {
         link.stop.stop();
+        self.board.upstream.remove(&link.source);
         // One that still waits for a connection writes nothing: it ends when it has one, or none.
         if link.stop.is_working() && link.thread.join().is_err() {
             tracing::error!("the thread of the replica '{}' has failed", link.name);
@@ -262,6 +277,7 @@ impl Replicas {
         std::mem::take(&mut self.links).into_iter().for_each(|link| self.context.end(link));
         self.clusters.drain(..).for_each(RunningCluster::end);
         self.sentinels.drain(..).for_each(|link| link.end(&self.context));
+        self.context.board.upstream.stop();
     }
 
     /// Ends all links and makes own keys of what they have followed. Gives how many there were.

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use whered_engine::glob;
-use whered_replication::{Address, ClientTls, Credentials, Endpoint};
+use whered_replication::{Address, ClientTls, Credentials, Endpoint, Follows};
 
 /// A primary, or several, whose keys are followed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -59,6 +59,11 @@ pub struct Sentinels {
 }
 
 impl ReplicaOptions {
+    /// The followed keys, as another whered is told of them.
+    pub(crate) fn follows(&self) -> Follows {
+        Follows { database: self.database as u32, patterns: self.patterns.clone() }
+    }
+
     /// The name of its link, or the beginning of those of its links.
     #[must_use]
     pub fn link_name(&self) -> String {

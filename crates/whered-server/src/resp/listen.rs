@@ -19,8 +19,8 @@ use mio::{Interest, Registry, Token};
 use socket2::{SockRef, TcpKeepalive};
 
 use super::clients::Transport;
-use super::stream::Stream;
 use crate::certificates::CurrentTls;
+use crate::stream::Stream;
 
 /// One worker's listening socket.
 pub(crate) enum Listener {

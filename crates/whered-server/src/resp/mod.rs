@@ -54,7 +54,6 @@ mod session;
 mod settings;
 mod slowlog;
 mod statistics;
-mod stream;
 mod transaction;
 mod users;
 mod waiting;

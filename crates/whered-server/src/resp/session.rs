@@ -39,6 +39,7 @@ use super::transaction::Transaction;
 use super::users::{User, Users};
 use super::waiting::{ReadyKeys, WaitEnd, WaitingClients};
 use super::watch::Watches;
+use crate::upstream::{FollowerStart, Source};
 
 /// Below this threshold of the slow log every command is timed alone.
 const EXACT_MICROS: i64 = 1000;
@@ -127,6 +128,14 @@ pub(crate) enum ReplyMode {
     SkipNext,
 }
 
+/// What a server wants that follows this one.
+pub(crate) struct FollowerRequest {
+    /// What it follows.
+    pub(crate) source: Arc<Source>,
+    /// Where from, once it has asked (`PSYNC`): the connection is no client's any more then.
+    pub(crate) wanted: Option<FollowerStart>,
+}
+
 /// One connection's state between its commands.
 pub(crate) struct Session {
     pub(crate) shared: Arc<SharedState>,
@@ -142,6 +151,8 @@ pub(crate) struct Session {
     pub(crate) closing: bool,
     /// A command whose reply is still to come; nothing behind it is executed before.
     pub(crate) background: Option<BackgroundCommand>,
+    /// It is another server, which follows this one.
+    pub(crate) follower: Option<FollowerRequest>,
     /// Its replies have become too many within one command; it is closed without them.
     pub(crate) overflowed: bool,
     /// It has sent HTTP; it is closed without the replies that were not sent yet.
@@ -174,6 +185,7 @@ impl Session {
             reads_replica: false,
             closing: false,
             background: None,
+            follower: None,
             overflowed: false,
             is_aborted: false,
             command: "NULL",
@@ -300,6 +312,11 @@ impl Session {
         };
         let reason = reason.unwrap_or_else(|| "it is closed".to_owned());
         format!("MISCONF the {what} has failed: {reason}; this write may be lost, reads go on")
+    }
+
+    /// Whether the connection is to be handed to a follower's thread.
+    pub(crate) fn is_handed_on(&self) -> bool {
+        self.follower.as_ref().is_some_and(|follower| follower.wanted.is_some())
     }
 
     /// How many channels and patterns it listens to.

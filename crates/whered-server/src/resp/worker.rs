@@ -335,6 +335,7 @@ impl Worker {
         }
         match next {
             NextStep::Close => return self.close(index),
+            NextStep::HandOn => return self.hand_on(index),
             NextStep::Again => {
                 connection.queued = true;
                 self.queue.push_back(index);
@@ -361,15 +362,26 @@ impl Worker {
     }
 
     fn close(&mut self, index: usize) {
-        if let Some(mut connection) = self.connections[index].take() {
-            // Dropping the socket would do; a failure here changes nothing.
-            let _ = self.poll.registry().deregister(&mut connection.stream);
-            if let Some(at) = connection.timed {
-                self.timed.remove(&(at, index, connection.id()));
-            }
-            self.free.push(index);
-            self.notifier.remove_open();
+        drop(self.take(index));
+    }
+
+    fn hand_on(&mut self, index: usize) {
+        if let Some(connection) = self.take(index) {
+            connection.hand_on();
         }
+    }
+
+    /// Takes a connection out of all that this worker has of it.
+    fn take(&mut self, index: usize) -> Option<Connection> {
+        let mut connection = self.connections[index].take()?;
+        // Dropping the socket would do; a failure here changes nothing.
+        let _ = self.poll.registry().deregister(&mut connection.stream);
+        if let Some(at) = connection.timed {
+            self.timed.remove(&(at, index, connection.id()));
+        }
+        self.free.push(index);
+        self.notifier.remove_open();
+        Some(connection)
     }
 
     fn accept(&mut self) {

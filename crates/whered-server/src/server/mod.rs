@@ -645,6 +645,7 @@ fn start_replicas(
         make_applier: RespListener::applier_maker(resp, engine),
         listening_port: resp.and_then(|resp| Some(resp.addresses().first()?.port())),
         routes: Arc::default(),
+        data_dir: config.data_dir.clone(),
     };
     Replicas::start(context, &config.replicas)
 }

@@ -1,4 +1,5 @@
 //! A redis-server that is followed, and a server of ours that follows it.
+#![allow(dead_code, reason = "no file of tests uses all of it")]
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener};

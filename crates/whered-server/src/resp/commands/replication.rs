@@ -1,20 +1,23 @@
 //! Replication, as clients and other servers ask about it: `ROLE WAIT WAITAOF REPLICAOF SLAVEOF
 //! SYNC PSYNC REPLCONF`.
 //!
-//! No Redis or Valkey can be a replica of this server: the stream of commands that they follow is
-//! refused with the reason. Not for: the primaries that this server follows (`replica`).
+//! No Redis or Valkey can be a replica of this server, since only sorted sets are here: that is
+//! refused with the reason. Another whered can (`upstream`). Not for: the primaries that this
+//! server follows (`replica`).
+
+use whered_replication::{FOLLOWS_OPTION, Follows};
 
 use std::sync::Arc;
 
 use super::{
     Action, Channels, Command, Effect, Failure, Flag, InTransaction, Members, OPERATOR, Outcome,
-    WhenFull, integer, number,
+    WhenFull, database_number, integer, number, wrong_arity,
 };
 use crate::replica::LinkState;
 use crate::resp::background;
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
-use crate::resp::session::Session;
+use crate::resp::session::{FollowerRequest, Session};
 
 const WAIT: Command = Command {
     name: "wait",
@@ -79,9 +82,11 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "psync",
         arity: -3,
         syntax: "replicationid offset",
-        summary: "Refused: there is no stream of commands that a replica could follow",
+        in_transaction: InTransaction::Refused,
+        summary: "Sends the stream of a `[[replica]]` to another whered, and makes the connection that \
+                  of a replica; refused to Redis and Valkey",
         since: "2.8.0",
-        action: Action::Run(|_, _, _| Err(NO_STREAM)),
+        action: Action::Run(psync),
         ..REPLICATE
     },
     Command {
@@ -93,11 +98,13 @@ pub(super) const COMMANDS: &[Command] = &[
     },
     Command {
         name: "replconf",
-        arity: -1,
-        syntax: "[option value ...]",
-        summary: "Refused: there is no stream of commands that a replica could follow",
+        arity: -3,
+        in_transaction: InTransaction::Refused,
+        syntax: "option value [value ...]",
+        summary: "Says what a replica is; `whered-follows database pattern ...` says which keys another \
+                  whered follows",
         since: "3.0.0",
-        action: Action::Run(|_, _, _| Err(NO_STREAM)),
+        action: Action::Run(replica_says),
         ..REPLICATE
     },
 ];
@@ -106,6 +113,34 @@ const NO_STREAM: Failure = Failure::text(
     "ERR whered has no replication stream for Redis or Valkey: let both follow one primary, or copy \
      keys by DUMP and RESTORE",
 );
+
+/// Other servers say more of themselves, which changes nothing here.
+fn replica_says(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
+    if args.is(1, FOLLOWS_OPTION) {
+        let database = database_number(args.at(2))? as u32;
+        let patterns: Vec<Vec<u8>> = args.from(3).map(<[u8]>::to_vec).collect();
+        if patterns.is_empty() {
+            return Err(wrong_arity("replconf"));
+        }
+        session.follower = None;
+        let upstream = &session.shared.context.replicas.upstream;
+        let source = upstream.find(&Follows { database, patterns }).map_err(Failure::made)?;
+        session.follower = Some(FollowerRequest { source, wanted: None });
+    }
+    reply.ok();
+    Ok(Effect::Unchanged)
+}
+
+/// The reply comes from the thread that the connection goes to.
+fn psync(session: &mut Session, args: Args<'_>, _: &mut Reply) -> Outcome {
+    let follower = session.follower.as_mut().ok_or(NO_STREAM)?;
+    let id = std::str::from_utf8(args.at(1)).ok().and_then(|id| id.parse().ok());
+    // The place that is asked for is that of the next byte.
+    let offset = number::integer(args.at(2)).and_then(|next| next.checked_sub(1));
+    follower.wanted = Some(id.zip(offset));
+    session.closing = true;
+    Ok(Effect::Unchanged)
+}
 
 fn check_timeout(text: &[u8]) -> Result<(), Failure> {
     match number::integer(text) {

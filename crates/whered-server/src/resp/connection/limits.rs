@@ -5,11 +5,13 @@
 //!
 //! Cost: a few comparisons a time slice; [`Connection::look_after`] once a second.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Connection;
 use crate::resp::background::BackgroundCommand;
+use crate::resp::counters::RespCounters;
 
 /// Whatever the limit of unsent replies: with more than this nothing is read.
 const PAUSE_READING_BYTES: usize = 64 << 20;
@@ -116,19 +118,34 @@ impl Connection {
         client.input_size.store(self.input.size_bytes(), Ordering::Relaxed);
         client.output_bytes.store(self.reply.out.len() - self.sent, Ordering::Relaxed);
         let now = self.buffers();
-        let all = &self.session.shared.counters.buffer_bytes;
-        if now > self.counted_bytes {
-            all.fetch_add((now - self.counted_bytes) as u64, Ordering::Relaxed);
-        } else if now < self.counted_bytes {
-            all.fetch_sub((self.counted_bytes - now) as u64, Ordering::Relaxed);
-        }
-        self.counted_bytes = now;
+        self.counted.set(now);
     }
 }
 
-impl Drop for Connection {
+/// What a connection's buffers were last counted as among those of all; nothing when it is gone.
+pub(super) struct CountedBuffers {
+    counters: Arc<RespCounters>,
+    bytes: usize,
+}
+
+impl CountedBuffers {
+    pub(super) fn new(counters: &Arc<RespCounters>) -> CountedBuffers {
+        CountedBuffers { counters: Arc::clone(counters), bytes: 0 }
+    }
+
+    fn set(&mut self, bytes: usize) {
+        let all = &self.counters.buffer_bytes;
+        if bytes > self.bytes {
+            all.fetch_add((bytes - self.bytes) as u64, Ordering::Relaxed);
+        } else if bytes < self.bytes {
+            all.fetch_sub((self.bytes - bytes) as u64, Ordering::Relaxed);
+        }
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for CountedBuffers {
     fn drop(&mut self) {
-        let all = &self.session.shared.counters.buffer_bytes;
-        all.fetch_sub(self.counted_bytes as u64, Ordering::Relaxed);
+        self.set(0);
     }
 }

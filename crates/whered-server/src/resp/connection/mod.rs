@@ -41,10 +41,11 @@ use super::deferred_replies::DeferredReplies;
 use super::input::Input;
 use super::protocol::Parser;
 use super::reply::{AwaitedWrite, Reply};
-use super::session::{Session, SharedState};
-use super::stream::Stream;
+use super::session::{FollowerRequest, Session, SharedState};
+use crate::stream::Stream;
 
 use execute::OUTPUT_PER_SLICE_BYTES;
+use limits::CountedBuffers;
 pub(crate) use limits::Overdue;
 pub(super) use send::KEPT_BYTES;
 
@@ -60,6 +61,8 @@ pub(crate) enum NextStep {
     Wait,
     /// `CLIENT PAUSE` must end first.
     Paused,
+    /// It follows this server from now on, by a thread of its own.
+    HandOn,
     /// It is over.
     Close,
 }
@@ -90,6 +93,8 @@ pub(crate) struct Connection {
     pub(crate) was_brief: bool,
     /// What its last requests were like.
     pub(crate) last: Work,
+    /// Given back before the session, and so before the client counts as gone.
+    counted: CountedBuffers,
     session: Session,
     parser: Parser,
     input: Input,
@@ -117,8 +122,6 @@ pub(crate) struct Connection {
     above_soft_since: Option<Instant>,
     /// When its last request came.
     active: Instant,
-    /// What its buffers were last counted as.
-    counted_bytes: usize,
 }
 
 impl Connection {
@@ -151,7 +154,7 @@ impl Connection {
             has_messages: false,
             standing_since: None,
             above_soft_since: None,
-            counted_bytes: 0,
+            counted: CountedBuffers::new(&shared.counters),
         }
     }
 
@@ -233,6 +236,17 @@ impl Connection {
         self.next()
     }
 
+    /// Gives the connection to a thread that lets it follow this server.
+    pub(crate) fn hand_on(mut self) {
+        let replicas = Arc::clone(&self.session.shared.context.replicas);
+        let name = self.session.client.origin.address.to_string();
+        let follower = self.session.follower.take();
+        let wanted =
+            follower.and_then(|FollowerRequest { source, wanted }| Some((source, wanted?)));
+        let Some((source, wanted)) = wanted else { return };
+        replicas.upstream.serve(self.stream, source, wanted, name);
+    }
+
     /// When it is to have a time slice whatever happens.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.session.deadline()
@@ -253,6 +267,9 @@ impl Connection {
         };
         let is_last = self.session.closing || (!self.may_read() && progress == Progress::Starved);
         if is_last && self.unsent() == 0 && self.reply.rest.is_none() && !self.stream.has_unsent() {
+            if self.session.is_handed_on() && !self.draining {
+                return NextStep::HandOn;
+            }
             self.stream.say_goodbye();
             return NextStep::Close;
         }

@@ -44,7 +44,7 @@ pub(super) fn section(session: &Session, text: &mut String) {
     line(text, "slave_priority", 0);
     line(text, "slave_read_only", 1);
     line(text, "replica_announced", 1);
-    zeros(text, &["connected_slaves"]);
+    line(text, "connected_slaves", session.shared.context.replicas.upstream.follower_count());
     line(text, "master_failover_state", "no-failover");
     if let Some(position) = session.engine().keyspace().position(first.number) {
         line(text, "master_replid", position.replication_id);
