@@ -47,7 +47,7 @@ fn main() {
     members.sort_unstable_by(|a, b| b.cmp(a));
 
     let before = status("VmRSS:");
-    let start = Instant::now();
+    let (start, cpu) = (Instant::now(), cpu_seconds());
     let mut load = keyspace.begin_load(link).expect("there is room");
     let mut text = [0; 10];
     for (key, members) in members.chunks(members.len().div_ceil(keys as usize)).enumerate() {
@@ -60,12 +60,12 @@ fn main() {
         load.end_sorted_set().expect("there is room");
     }
     let ticket = load.finish(stream(1)).expect("there is room");
-    let applied = start.elapsed().as_secs_f64();
+    let (applied, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     engine.wait_durable(ticket).expect("the disk works");
     let durable = start.elapsed().as_secs_f64();
 
     if keys > 1 {
-        println!("{keys} keys, {count} members: {applied:.1} s, durable after {durable:.1} s");
+        println!("{keys} keys, {count} members: {applied:.1} s, {cpu:.1} s of it on a core");
         return;
     }
     let index = keyspace.inspect(served_number(link), KEY, |value| {
@@ -80,8 +80,9 @@ fn main() {
     let index = index.expect("it is served");
     let beside = status("VmHWM:").saturating_sub(before + index);
     println!(
-        "{count} points: {applied:.1} s, durable after {durable:.1} s, {:.0} k/s",
-        f64::from(count) / applied / 1e3
+        "{count} points: {applied:.1} s, durable after {durable:.1} s, {cpu:.1} s on a core: {:.0} \
+         k/s",
+        f64::from(count) / cpu / 1e3
     );
     println!("index {} MiB, at most {} MiB beside it", index / MIB, beside / MIB);
     for in_command in [1, 16, TOGETHER] {
@@ -95,7 +96,7 @@ fn stream(offset: i64) -> StreamPosition {
     StreamPosition { replication_id, offset, database: 0 }
 }
 
-/// Applies moves of up to 200 m; how many a second.
+/// Applies moves of up to 200 m; how many a second of this thread's time on a core.
 fn moves(keyspace: &Keyspace, link: usize, count: u32, in_command: usize) -> f64 {
     let moves: Vec<(String, Cell)> = (0..MOVES as u64)
         .map(|n| {
@@ -107,7 +108,7 @@ fn moves(keyspace: &Keyspace, link: usize, count: u32, in_command: usize) -> f64
     let points: Vec<(&[u8], Cell)> =
         moves.iter().map(|(name, cell)| (name.as_bytes(), *cell)).collect();
     let (number, always) = (served_number(link), AddCondition::Always);
-    let start = Instant::now();
+    let start = cpu_seconds();
     for (step, together) in points.chunks(TOGETHER).enumerate() {
         let apply = || {
             for command in together.chunks(in_command) {
@@ -117,7 +118,7 @@ fn moves(keyspace: &Keyspace, link: usize, count: u32, in_command: usize) -> f64
         };
         keyspace.follow(link, TOGETHER * 64, apply).expect("there is room");
     }
-    let rate = MOVES as f64 / start.elapsed().as_secs_f64();
+    let rate = MOVES as f64 / (cpu_seconds() - start);
     let (name, cell) = points[points.len() - 1];
     let found = keyspace.inspect(number, KEY, |value| value.points().and_then(|it| it.cell(name)));
     assert_eq!(found.flatten(), Some(cell), "the last move has arrived");
@@ -135,6 +136,13 @@ fn write_number(mut number: u32, text: &mut [u8; 10]) -> &[u8] {
             return &text[at..];
         }
     }
+}
+
+/// How long this thread has been on a core.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
+    let nanoseconds = text.split(' ').next().expect("it has three numbers");
+    nanoseconds.parse::<f64>().expect("it is a number") / 1e9
 }
 
 /// A line of the process's status, in bytes.
