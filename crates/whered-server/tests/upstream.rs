@@ -168,6 +168,23 @@ fn a_stock_replica_and_one_of_other_keys_are_refused_with_the_reason() {
 }
 
 #[test]
+fn a_dump_says_which_database_the_stream_has_selected_behind_it() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 1 m"]);
+    let upstream = Follower::of(&primary, "");
+    wait_for(&upstream, &fleet(&mut theirs));
+    let expected = fleet(&mut theirs);
+    // From here on the stream is in database 1, and says so once only.
+    run(&mut theirs, &["SELECT 1", "ZADD fleet:a 2 other"]);
+    assert_eq!(theirs.ask(&["WAIT", "1", "10000"]), ":1\r\n");
+    let follower = Follower::with(&section_of(&upstream, "fleet:*"));
+    wait_for(&follower, &expected);
+    run(&mut theirs, &["ZADD fleet:a 3 another", "SELECT 0", "ZADD fleet:b 1 m"]);
+    wait_for(&follower, &fleet(&mut theirs));
+}
+
+#[test]
 fn a_new_history_of_the_primary_reaches_who_follows() {
     let Some(mut primary) = Primary::start() else { return };
     run(&mut primary.client(), &["ZADD fleet:old 1 m"]);

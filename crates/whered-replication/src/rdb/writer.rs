@@ -24,7 +24,7 @@ const WRITE_BYTES: usize = 64 << 10;
 /// ```
 /// use whered_replication::rdb::{Event, Limits, Reader, Writer};
 ///
-/// let mut writer = Writer::new(Vec::new(), 0)?;
+/// let mut writer = Writer::new(Vec::new(), 0, 0)?;
 /// writer.sorted_set(b"k", 1, None)?;
 /// writer.member(b"m", 1.5)?;
 /// let dump = writer.end()?;
@@ -41,16 +41,16 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a dump whose keys are of one database.
+    /// Begins a dump whose keys are of one database; the stream behind it has selected another or
+    /// the same.
     ///
     /// # Errors
     /// Those of the output; so everywhere here.
-    pub fn new(output: W, database: u32) -> io::Result<Writer<W>> {
+    pub fn new(output: W, database: u32, stream_database: u32) -> io::Result<Writer<W>> {
         let sum = Digest::new(CrcAlgorithm::Crc64Redis);
         let mut writer = Writer { output, sum, buffer: Vec::with_capacity(2 * WRITE_BYTES) };
         writer.buffer.extend_from_slice(b"REDIS0011");
-        // Where the stream behind the dump begins.
-        writer.note(b"repl-stream-db", database.to_string().as_bytes());
+        writer.note(b"repl-stream-db", stream_database.to_string().as_bytes());
         writer.buffer.push(254);
         append_length(&mut writer.buffer, u64::from(database));
         Ok(writer)

@@ -10,7 +10,7 @@ use std::io::{self, BufWriter, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use whered_engine::{Keyspace, ReplicationId, served_number};
+use whered_engine::{Keyspace, ReplicationId, StreamPosition, served_number};
 use whered_replication::rdb::Writer;
 
 /// How many keys are asked for at once.
@@ -30,11 +30,11 @@ impl Dump {
     pub(super) fn make(
         keyspace: &Keyspace,
         (link, database): (usize, usize),
-        (id, offset): (ReplicationId, i64),
+        position: StreamPosition,
         directory: &Path,
     ) -> io::Result<Dump> {
         let file = nameless_file(directory)?;
-        let mut writer = Writer::new(BufWriter::new(file), database as u32)?;
+        let mut writer = Writer::new(BufWriter::new(file), database as u32, position.database)?;
         let mut cursor = 0;
         loop {
             let (next, keys) = keyspace.scan(served_number(link), cursor, KEYS_AT_ONCE);
@@ -48,7 +48,7 @@ impl Dump {
         }
         let mut file = writer.end()?.into_inner().map_err(io::IntoInnerError::into_error)?;
         let bytes = file.stream_position()?;
-        Ok(Dump { id, offset, bytes, file })
+        Ok(Dump { id: position.replication_id, offset: position.offset, bytes, file })
     }
 
     /// The file from its beginning, for one reader: all have one place in it.

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 
-use whered_engine::{Engine, ReplicationId, sync};
+use whered_engine::{Engine, ReplicationId, StreamPosition, sync};
 use whered_replication::Follows;
 
 pub(crate) use backlog::Backlog;
@@ -38,6 +38,7 @@ use crate::stream::Stream;
 const BACKLOG_BYTES: usize = 16 << 20;
 /// How many followers there may be.
 const FOLLOWERS_MAX: usize = 64;
+const NO_DATA: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
 
 /// What a link hands on.
 pub(crate) struct Source {
@@ -97,10 +98,14 @@ impl Source {
         let directory = directory.ok_or("ERR followers need a data_dir, where dumps are made")?;
         let _still = self.step();
         let here = self.backlog.here();
-        let (id, cursor) =
-            here.ok_or("NOMASTERLINK Can't SYNC while not connected with my master")?;
+        let (id, cursor) = here.ok_or(NO_DATA)?;
+        let keyspace = self.engine.keyspace();
+        let position = keyspace.position(self.link).filter(|it| it.offset == cursor.offset);
+        let position = position.ok_or(NO_DATA)?;
+        // The history may have a new name, which the next batch will keep.
+        let position = StreamPosition { replication_id: id, ..position };
         let what = (self.link, self.follows.database as usize);
-        let made = Dump::make(self.engine.keyspace(), what, (id, cursor.offset), directory);
+        let made = Dump::make(keyspace, what, position, directory);
         let dump = Arc::new(made.map_err(|error| {
             tracing::error!("a dump for a follower could not be made: {error}");
             format!("ERR the dump could not be made: {error}")
