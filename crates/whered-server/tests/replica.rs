@@ -285,6 +285,7 @@ fn what_needs_keys_that_are_not_here_is_synchronized_as_a_whole() {
     for (index, commands) in [
         &["RENAME temporary fleet:b"][..],
         &["ZADD temporary 2 b", "ZUNIONSTORE fleet:c 2 fleet:a temporary"],
+        &["MULTI", "ZINCRBY fleet:a 1 a", "ZUNIONSTORE fleet:f 2 fleet:a temporary", "EXEC"],
         &["SELECT 1", "ZADD fleet:d 1 a", "MOVE fleet:d 0", "SELECT 0"],
         &["SELECT 1", "ZADD fleet:e 1 a", "COPY fleet:e fleet:e DB 0", "SELECT 0"],
         &["SWAPDB 0 1"],

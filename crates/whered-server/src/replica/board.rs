@@ -82,8 +82,6 @@ pub enum Count {
     Faults,
     /// Commands that were applied.
     Commands,
-    /// Commands that are about nothing that is followed.
-    PassedOver,
     /// Bytes of the dump that is being taken, or was taken last.
     DumpBytes,
     /// What the primary said that this dump has; 0: it did not say.
@@ -95,7 +93,7 @@ pub enum Count {
 }
 
 impl Count {
-    const LEN: usize = 9;
+    const LEN: usize = 8;
 }
 
 impl ReplicaBoard {

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Invariant: the engine's position is behind what was applied, at the end of a command or of a
-//! transaction, and both are in one entry of the journal. Where a part of a transaction could not
-//! be applied, only a dump helps.
+//! transaction, and both are in one entry of the journal. Where only a part of a transaction could
+//! be applied, a position is kept that no primary goes on from.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -35,6 +35,8 @@ const JOURNAL_OVERHEAD_BYTES: usize = 64;
 const ACKNOWLEDGE_EVERY: Duration = Duration::from_secs(1);
 /// A primary that says nothing for so long is gone: it says PING every ten seconds.
 const SILENCE: Duration = Duration::from_secs(60);
+/// The id of a history that no primary has.
+const LOST_HISTORY: &str = "ffffffffffffffffffffffffffffffffffffffff";
 /// Behind a connection that has lasted so long, a new reason for a dump is not one of many.
 const QUIET: Duration = Duration::from_secs(60);
 
@@ -246,14 +248,16 @@ impl Link {
         };
         let room_bytes = batch.size_bytes() + batch.len() * JOURNAL_OVERHEAD_BYTES;
         let (applier, id) = (&mut self.applier, position.replication_id);
+        let lost = LOST_HISTORY.parse().map_err(Fault::Broken)?;
         // No dump for a follower is made between the effects and the offset behind them.
         let step = self.source.step();
         let followed = self.engine.keyspace().follow(self.status.number, room_bytes, || {
             let mut progress = before;
             let deadline = Instant::now() + BATCH_TIME;
             let result = applier.apply(batch, deadline, &mut progress);
-            let Progress { offset, database, .. } = progress;
-            ((result, progress), StreamPosition { replication_id: id, offset, database })
+            let Progress { offset, database, is_inside_transaction, .. } = progress;
+            let replication_id = if is_inside_transaction { lost } else { id };
+            ((result, progress), StreamPosition { replication_id, offset, database })
         });
         let (result, progress) = match followed {
             Ok(written) => written.value,

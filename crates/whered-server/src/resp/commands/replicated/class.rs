@@ -27,6 +27,8 @@ pub(super) enum CommandClass {
     Exec,
     /// Perhaps a request for the position.
     Replconf,
+    /// `CLUSTER SETSLOT`, which changes no sorted set; no other of its subcommands is known.
+    Cluster,
     /// It changes no sorted set.
     Nothing,
     /// It fills a plain set in place, which a combination may read later.
@@ -93,6 +95,7 @@ fn of_sorted_sets(name: &[u8]) -> Option<CommandClass> {
         b"multi" => CommandClass::Multi,
         b"exec" => CommandClass::Exec,
         b"replconf" => CommandClass::Replconf,
+        b"cluster" => CommandClass::Cluster,
         _ => return None,
     })
 }

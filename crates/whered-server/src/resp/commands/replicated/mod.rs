@@ -122,47 +122,38 @@ impl Executor {
             return Err(resync(format!("'{}' is not known", name.escape_ascii())));
         };
         match class {
-            CommandClass::Nothing => return Ok(()),
-            CommandClass::Select => return self.select(args),
-            CommandClass::Multi => {
-                self.is_in_transaction = true;
-                return Ok(());
-            }
-            CommandClass::Exec => {
-                self.is_in_transaction = false;
-                return Ok(());
+            CommandClass::Nothing => Ok(()),
+            CommandClass::Cluster if args.len() > 1 && args.is(1, "setslot") => Ok(()),
+            CommandClass::Cluster => Err(resync(format!("{} is not known", shown(args)))),
+            CommandClass::Select => self.select(args),
+            CommandClass::Multi | CommandClass::Exec => {
+                self.is_in_transaction = matches!(class, CommandClass::Multi);
+                Ok(())
             }
             CommandClass::Replconf => {
                 self.wants_position |= args.len() > 1 && args.is(1, "getack");
-                return Ok(());
-            }
-            CommandClass::FlushAll => return self.flush(),
-            CommandClass::Swap => return self.swap(args),
-            CommandClass::Move => return self.move_key(args),
-            CommandClass::Copy => return self.copy(args),
-            _ if u64::from(self.database) != self.options.database as u64 => return Ok(()),
-            _ => {}
-        }
-        match class {
-            CommandClass::SortedSet | CommandClass::Key => self.run(args),
-            CommandClass::Combination => self.combine(args),
-            CommandClass::Replacement(keys)
-            | CommandClass::ReplacementBySet(keys)
-            | CommandClass::FillsSet(keys)
-                if command.is_cut && keys.keys_of(args).any(|(key, _)| key.is_empty()) =>
-            {
-                Err(resync(format!("{} has a name longer than {LONG_BYTES} bytes", shown(args))))
-            }
-            CommandClass::Replacement(keys) => self.replace(keys, args, false),
-            CommandClass::ReplacementBySet(keys) => self.replace(keys, args, true),
-            CommandClass::FillsSet(keys) => {
-                keys.keys_of(args).for_each(|(key, _)| self.note_set(key));
                 Ok(())
             }
+            CommandClass::FlushAll => self.flush(),
+            CommandClass::Swap => self.swap(args),
+            CommandClass::Move => self.move_key(args),
+            CommandClass::Copy => self.copy(args),
+            _ if u64::from(self.database) != self.options.database as u64 => Ok(()),
+            CommandClass::FlushDatabase => self.flush(),
+            CommandClass::SortedSet | CommandClass::Key => self.run(args),
+            CommandClass::Combination => self.combine(args),
             CommandClass::Rename => self.rename(args),
             CommandClass::Restore => self.restore(args),
-            CommandClass::FlushDatabase => self.flush(),
-            _ => Ok(()),
+            CommandClass::Replacement(keys)
+            | CommandClass::ReplacementBySet(keys)
+            | CommandClass::FillsSet(keys) => {
+                // A name that was passed over is empty.
+                if command.is_cut && keys.keys_of(args).any(|(key, _)| key.is_empty()) {
+                    let why = format!("{} has a name longer than {LONG_BYTES} bytes", shown(args));
+                    return Err(resync(why));
+                }
+                self.replace(class, keys, args)
+            }
         }
     }
 
@@ -224,11 +215,18 @@ impl Executor {
         self.run(args)
     }
 
-    /// Keys that hold another type now.
-    fn replace(&mut self, keys: KeySpec, args: Args<'_>, by_set: bool) -> Result<(), Obstacle> {
+    /// Keys that hold another type now, or plain sets.
+    fn replace(
+        &mut self,
+        class: CommandClass,
+        keys: KeySpec,
+        args: Args<'_>,
+    ) -> Result<(), Obstacle> {
         for (key, _) in keys.keys_of(args) {
-            self.delete(key)?;
-            if by_set {
+            if !matches!(class, CommandClass::FillsSet(_)) {
+                self.delete(key)?;
+            }
+            if !matches!(class, CommandClass::Replacement(_)) {
                 self.note_set(key);
             }
         }
