@@ -18,6 +18,7 @@
 //! Consecutive `ZADD key cell member` of one key are made as one operation, as moves come.
 
 mod class;
+mod stored_search;
 
 use std::collections::HashSet;
 use std::io;
@@ -192,6 +193,10 @@ impl Executor {
         match reads {
             _ if !writes => Ok(()),
             Some(key) => Err(not_followed(args, key)),
+            None if stored_search::may_differ(&self.session, args) => Err(resync(format!(
+                "{} stores members of which Redis finds or takes others",
+                shown(args)
+            ))),
             None => self.call(entry, args),
         }
     }
