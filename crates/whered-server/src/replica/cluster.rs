@@ -257,11 +257,8 @@ impl ClusterFollower {
     /// Gives a shard the link that has data of its history, or a new one.
     fn attach(&mut self, shard: &Shard, address: Address) {
         let of = &self.options.of;
-        let histories = match histories_of(&address) {
-            Ok(histories) => histories,
-            // It is asked again soon.
-            Err(_) => return,
-        };
+        // A primary that does not answer is asked again soon.
+        let Ok(histories) = histories_of(&address) else { return };
         let orphans = self.orphans(|shard| !shard.slots.is_empty());
         let known = self.keyspace().positions().into_iter().find(|position| {
             let id = position.stream.replication_id.as_str();
@@ -271,11 +268,8 @@ impl ClusterFollower {
             self.links.iter_mut().find(|link| link.running.status.number == known.link)
         });
         if let Some(link) = running {
-            tracing::info!(
-                "the replica of {of} follows {} as {}",
-                address.endpoint,
-                link.primary.id
-            );
+            let former = link.primary.endpoint();
+            tracing::info!("the replica of {of} goes on at {} after {former}", address.endpoint);
             return link.move_to(&shard.primary, address);
         }
         let name = known.map_or_else(|| self.free_name(), |known| known.name);
