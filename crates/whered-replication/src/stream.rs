@@ -220,6 +220,12 @@ impl CommandStream {
         Ok(Batch { bytes, spans, gaps, commands: &commands[..*whole], offset: self.offset })
     }
 
+    /// Whether the last batch comes again, since it was not accepted yet.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.parsed.whole > 0
+    }
+
     /// The offset behind everything that has come.
     #[must_use]
     pub fn received(&self) -> i64 {

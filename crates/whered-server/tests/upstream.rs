@@ -168,6 +168,34 @@ fn a_stock_replica_and_one_of_other_keys_are_refused_with_the_reason() {
 }
 
 #[test]
+fn a_follower_is_seen_as_a_client_and_ends_with_it_and_with_the_primary() {
+    let Some(mut primary) = Primary::start() else { return };
+    run(&mut primary.client(), &["ZADD fleet:a 1 m"]);
+    let upstream = Follower::of(&primary, "");
+    let follower = Follower::with(&section_of(&upstream, "fleet:*"));
+    wait_for(&follower, &fleet(&mut primary.client()));
+    let mut operator = upstream.client();
+    let clients = words(&mut operator, &["CLIENT", "LIST"]).concat();
+    let of_follower = clients.lines().find(|line| line.contains("cmd=psync"));
+    let line = of_follower.unwrap_or_else(|| panic!("{clients}"));
+    let id = line.split(' ').find_map(|word| word.strip_prefix("id=")).expect("an id");
+    assert_eq!(operator.ask(&["CLIENT", "KILL", "ID", id]), ":1\r\n");
+    let partial = |of: &Follower| words(&mut of.client(), &["INFO", "replication"]).concat();
+    let until = Instant::now() + Duration::from_secs(20);
+    while !partial(&follower).contains("partial_syncs=1") {
+        assert!(Instant::now() < until, "{}", partial(&follower));
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    // Who follows does not take old data for the present state.
+    primary.stop();
+    while !partial(&follower).contains("master_link_status:down") {
+        assert!(Instant::now() < until, "{}", partial(&follower));
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    assert_eq!(follower.client().ask(&["ZSCORE", "fleet:a", "m"]), "$1\r\n1\r\n");
+}
+
+#[test]
 fn a_dump_says_which_database_the_stream_has_selected_behind_it() {
     let Some(primary) = Primary::start() else { return };
     let mut theirs = primary.client();

@@ -46,7 +46,7 @@ pub use error::RdbError;
 pub use kind::Kind;
 pub use payload::{payload_of_sorted_set, payload_of_text};
 pub use reader::{Event, Key, Limits, Reader};
-pub use writer::Writer;
+pub use writer::{SORTED_SETS_ONLY, Writer};
 
 /// The highest version of Redis's format that is read.
 pub const REDIS_VERSION_MAX: u32 = 13;

@@ -16,13 +16,15 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 use super::payload::{append_length, append_string};
 
+/// The remark that keys of other types are not in the dump, although their primary may have some.
+pub const SORTED_SETS_ONLY: &[u8] = b"whered-sorted-sets-only";
 /// How much is written at once.
 const WRITE_BYTES: usize = 64 << 10;
 
 /// A dump that is being written.
 ///
 /// ```
-/// use whered_replication::rdb::{Event, Limits, Reader, Writer};
+/// use whered_replication::rdb::{Event, Limits, Reader, SORTED_SETS_ONLY, Writer};
 ///
 /// let mut writer = Writer::new(Vec::new(), 0, 0)?;
 /// writer.sorted_set(b"k", 1, None)?;
@@ -30,6 +32,7 @@ const WRITE_BYTES: usize = 64 << 10;
 /// let dump = writer.end()?;
 /// let mut reader = Reader::new(&dump[..], Limits::default())?;
 /// assert!(matches!(reader.next_event()?, Some(Event::Note { name: b"repl-stream-db", .. })));
+/// assert!(matches!(reader.next_event()?, Some(Event::Note { name: SORTED_SETS_ONLY, .. })));
 /// assert!(matches!(reader.next_event()?, Some(Event::SortedSet { members: Some(1), .. })));
 /// assert!(matches!(reader.next_event()?, Some(Event::Member { member: b"m", score: 1.5 })));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -51,6 +54,7 @@ impl<W: Write> Writer<W> {
         let mut writer = Writer { output, sum, buffer: Vec::with_capacity(2 * WRITE_BYTES) };
         writer.buffer.extend_from_slice(b"REDIS0011");
         writer.note(b"repl-stream-db", stream_database.to_string().as_bytes());
+        writer.note(SORTED_SETS_ONLY, b"1");
         writer.buffer.push(254);
         append_length(&mut writer.buffer, u64::from(database));
         Ok(writer)

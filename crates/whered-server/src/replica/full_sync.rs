@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use whered_engine::StreamPosition;
-use whered_replication::rdb::{Event, Kind, Limits, Reader};
+use whered_replication::rdb::{Event, Kind, Limits, Reader, SORTED_SETS_ONLY};
 use whered_replication::{Connection, ReplicationId};
 
 use super::ReplicaOptions;
@@ -109,6 +109,8 @@ fn take(
             let database = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
             contents.database = database.unwrap_or(0);
         }
+        // The plain sets of its own primary are not known.
+        Event::Note { name: SORTED_SETS_ONLY, .. } => contents.sets_bytes = usize::MAX,
         Event::SortedSet { key, .. } => {
             contents.is_wanted = options.has(key.database, key.name);
             if contents.is_wanted {

@@ -129,6 +129,7 @@ impl Link {
                 (format!("{why}: the dump is taken anew"), self.resync_pauses.next())
             }
         };
+        self.source.backlog().suspend();
         self.status.add(Count::Faults, 1);
         self.status.set_state(LinkState::Down(why.clone()));
         if self.told != why {
@@ -203,20 +204,23 @@ impl Link {
         mut stream: CommandStream,
         mut position: StreamPosition,
     ) -> Result<(), Fault> {
-        let mut heard = Instant::now();
+        let (mut heard, mut received) = (Instant::now(), stream.received());
         let mut acknowledged = Instant::now();
         while !self.stop.is_stopped() {
             let wait = ACKNOWLEDGE_EVERY.saturating_sub(acknowledged.elapsed());
             let count = self.apply_batch(&mut stream, &mut position, wait)?;
             stream.accept(count);
             self.status.set_offsets(position.offset, stream.received());
-            if count > 0 {
-                heard = Instant::now();
+            // A part of a long command is a sign of life, too.
+            if count > 0 || stream.received() != received {
+                (heard, received) = (Instant::now(), stream.received());
                 self.status.note_heard();
+            }
+            if count > 0 {
                 self.status.add(Count::Commands, count as u64);
                 self.pauses.reset();
                 self.told.clear();
-            } else if heard.elapsed() > SILENCE {
+            } else if heard.elapsed() > SILENCE && !stream.is_waiting() {
                 let what = format!("has said nothing for {} s", SILENCE.as_secs());
                 return Err(LinkError::new(&self.status.primary(), what).into());
             }
@@ -250,7 +254,9 @@ impl Link {
         let (applier, id) = (&mut self.applier, position.replication_id);
         let lost = LOST_HISTORY.parse().map_err(Fault::Broken)?;
         // No dump for a follower is made between the effects and the offset behind them.
-        let step = self.source.step();
+        let Some(step) = self.source.step_soon() else {
+            return Ok(0);
+        };
         let followed = self.engine.keyspace().follow(self.status.number, room_bytes, || {
             let mut progress = before;
             let deadline = Instant::now() + BATCH_TIME;

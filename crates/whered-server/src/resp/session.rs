@@ -153,6 +153,8 @@ pub(crate) struct Session {
     pub(crate) background: Option<BackgroundCommand>,
     /// It is another server, which follows this one.
     pub(crate) follower: Option<FollowerRequest>,
+    /// A follower's thread has the connection, and forgets the client.
+    pub(crate) is_follower: bool,
     /// Its replies have become too many within one command; it is closed without them.
     pub(crate) overflowed: bool,
     /// It has sent HTTP; it is closed without the replies that were not sent yet.
@@ -186,6 +188,7 @@ impl Session {
             closing: false,
             background: None,
             follower: None,
+            is_follower: false,
             overflowed: false,
             is_aborted: false,
             command: "NULL",
@@ -434,6 +437,8 @@ impl Drop for Session {
         let shared = Arc::clone(&self.shared);
         self.transaction.unwatch(&shared.watches);
         shared.counters.connections_open.fetch_sub(1, Ordering::Relaxed);
-        shared.clients.forget(&self.client);
+        if !self.is_follower {
+            shared.clients.forget(&self.client);
+        }
     }
 }

@@ -12,8 +12,8 @@
 //! since a follower passes over it as well.
 //!
 //! Invariants: pieces follow each other without a gap; together they take at most as much memory as
-//! was allowed and one piece more. Nothing is kept before somebody has asked. A history that was
-//! begun makes all who read another one end.
+//! was allowed, or more while a follower takes a dump, and one piece more. Nothing is kept before
+//! somebody has asked. A history that was begun makes all who read another one end.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -45,6 +45,10 @@ impl Segment {
     }
 }
 
+/// How much memory the stream may take while a follower takes a dump, so that it can go on behind
+/// that.
+const PINNED_BYTES_MAX: usize = 256 << 20;
+
 /// Whose stream it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct History {
@@ -67,7 +71,12 @@ struct State {
     versions: u64,
     is_kept: bool,
     is_closed: bool,
-    pieces: VecDeque<Segment>,
+    /// The link has no connection to its primary: nobody may take this for the present state.
+    is_suspended: bool,
+    /// How many followers take a dump.
+    pins: usize,
+    /// Each with the offset of the last byte before it.
+    pieces: VecDeque<(i64, Segment)>,
     memory_bytes: usize,
     /// The offset of the last byte before the first piece, and that of the last byte of all.
     start: i64,
@@ -102,6 +111,8 @@ impl Backlog {
             versions: 0,
             is_kept: false,
             is_closed: false,
+            is_suspended: false,
+            pins: 0,
             pieces: VecDeque::new(),
             memory_bytes: 0,
             start: 0,
@@ -119,6 +130,7 @@ impl Backlog {
         let mut state = self.state();
         let version = state.next_version();
         state.history = Some(History { id, before: None, version });
+        state.is_suspended = false;
         state.empty(offset);
         drop(state);
         self.grown.notify_all();
@@ -131,12 +143,31 @@ impl Backlog {
             drop(state);
             return self.begin(id, offset);
         };
+        state.is_suspended = false;
         if history.id != id {
             let version = state.next_version();
             state.history = Some(History { id, before: Some((history.id, offset)), version });
             drop(state);
             self.grown.notify_all();
         }
+    }
+
+    /// The link has lost its primary: all who read end, until it goes on or begins anew.
+    pub(crate) fn suspend(&self) {
+        self.state().is_suspended = true;
+        self.grown.notify_all();
+    }
+
+    /// Keeps what comes while a follower takes a dump, up to [`PINNED_BYTES_MAX`].
+    pub(crate) fn pin(&self) -> Pin<'_> {
+        self.state().pins += 1;
+        Pin { backlog: self }
+    }
+
+    /// Whether somebody can still go on from a place.
+    pub(crate) fn has(&self, cursor: Cursor) -> bool {
+        let state = self.state();
+        !state.is_closed && state.is_readable(cursor)
     }
 
     /// Nobody is to read any more.
@@ -177,7 +208,7 @@ impl Backlog {
     pub(crate) fn resume(&self, id: ReplicationId, offset: i64) -> Option<(ReplicationId, Cursor)> {
         let mut state = self.state();
         state.is_kept = true;
-        let history = state.history?;
+        let history = state.history.filter(|_| !state.is_suspended)?;
         let is_known = match history.before {
             Some((before, until)) if before == id => offset <= until,
             _ => history.id == id,
@@ -191,7 +222,7 @@ impl Backlog {
     pub(crate) fn here(&self) -> Option<(ReplicationId, Cursor)> {
         let mut state = self.state();
         state.is_kept = true;
-        let history = state.history.filter(|_| !state.is_closed)?;
+        let history = state.history.filter(|_| !state.is_closed && !state.is_suspended)?;
         Some((history.id, Cursor { version: history.version, offset: state.end }))
     }
 
@@ -222,6 +253,19 @@ impl Backlog {
     }
 }
 
+/// A follower that takes a dump; see [`Backlog::pin`].
+pub(crate) struct Pin<'a> {
+    backlog: &'a Backlog,
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        let mut state = self.backlog.state();
+        state.pins -= 1;
+        state.trim();
+    }
+}
+
 impl State {
     fn next_version(&mut self) -> u64 {
         self.versions += 1;
@@ -240,16 +284,18 @@ impl State {
             Piece::Bytes(bytes) => Segment::Bytes(bytes.into()),
             Piece::PassedOver(count) => Segment::PassedOver(count),
         };
+        let start = self.end;
         self.end += segment.len() as i64;
         self.memory_bytes += segment.memory_bytes();
-        self.pieces.push_back(segment);
+        self.pieces.push_back((start, segment));
     }
 
     /// Drops the oldest pieces above the allowed memory; the newest stays in any case.
     fn trim(&mut self) {
-        while self.memory_bytes > self.bytes_max
+        let bytes_max = if self.pins > 0 { PINNED_BYTES_MAX } else { self.bytes_max };
+        while self.memory_bytes > bytes_max
             && self.pieces.len() > 1
-            && let Some(oldest) = self.pieces.pop_front()
+            && let Some((_, oldest)) = self.pieces.pop_front()
         {
             self.memory_bytes -= oldest.memory_bytes();
             self.start += oldest.len() as i64;
@@ -257,20 +303,18 @@ impl State {
     }
 
     fn is_readable(&self, cursor: Cursor) -> bool {
-        self.history.is_some_and(|history| history.version == cursor.version)
+        !self.is_suspended
+            && self.history.is_some_and(|history| history.version == cursor.version)
             && (self.start..=self.end).contains(&cursor.offset)
     }
 
-    /// Appends what follows an offset, and gives how much it was. O(pieces before it).
+    /// Appends what follows an offset, and gives how much it was. O(log pieces) and what is copied.
     fn copy(&self, offset: i64, into: &mut Vec<u8>, bytes_max: usize) -> u64 {
-        let mut before = (offset - self.start) as u64;
+        let first =
+            self.pieces.partition_point(|(start, piece)| start + piece.len() as i64 <= offset);
         let mut room = bytes_max as u64;
-        for piece in &self.pieces {
-            let len = piece.len();
-            if before >= len {
-                before -= len;
-                continue;
-            }
+        for (start, piece) in self.pieces.range(first..) {
+            let (before, len) = ((offset - start).max(0) as u64, piece.len());
             let taken = (len - before).min(room);
             match piece {
                 Segment::Bytes(bytes) => {
@@ -278,7 +322,7 @@ impl State {
                 }
                 Segment::PassedOver(_) => into.resize(into.len() + taken as usize, 0),
             }
-            (before, room) = (0, room - taken);
+            room -= taken;
             if room == 0 {
                 break;
             }
@@ -376,6 +420,35 @@ mod tests {
         backlog.begin(id('c'), 50);
         assert_eq!(rest(&backlog, cursor), None);
         assert!(backlog.resume(id('b'), 8).is_none());
+    }
+
+    #[test]
+    fn what_comes_while_a_follower_takes_a_dump_is_kept_for_it() {
+        let backlog = Backlog::new(1000);
+        backlog.begin(id('a'), 0);
+        let (_, cursor) = backlog.here().unwrap();
+        let pin = backlog.pin();
+        for number in 1..=100 {
+            backlog.push([Piece::Bytes(&[b'x'; 100])], number * 100);
+        }
+        assert!(backlog.has(cursor));
+        assert_eq!(rest(&backlog, cursor).unwrap().len(), 10_000);
+        drop(pin);
+        assert!(!backlog.has(cursor));
+        assert!(backlog.state().memory_bytes <= 1000);
+    }
+
+    #[test]
+    fn nobody_reads_while_the_link_has_no_primary() {
+        let backlog = Backlog::new(1000);
+        backlog.begin(id('a'), 0);
+        let (_, cursor) = backlog.here().unwrap();
+        backlog.suspend();
+        assert_eq!(rest(&backlog, cursor), None);
+        assert!(backlog.here().is_none());
+        assert!(backlog.resume(id('a'), 0).is_none());
+        backlog.go_on(id('a'), 0);
+        assert!(backlog.resume(id('a'), 0).is_some());
     }
 
     #[test]

@@ -15,6 +15,8 @@ use whered_replication::rdb::Writer;
 
 /// How many keys are asked for at once.
 const KEYS_AT_ONCE: usize = 1024;
+/// After this many members of one key it is asked whether to go on.
+const MEMBERS_AT_ONCE: usize = 100_000;
 
 /// A dump on the disk.
 #[derive(Debug)]
@@ -27,11 +29,13 @@ pub(super) struct Dump {
 
 impl Dump {
     /// Writes the keys of a link, which must not change meanwhile, to a file in this directory.
+    /// `goes_on` is asked now and then, and may end it.
     pub(super) fn make(
         keyspace: &Keyspace,
         (link, database): (usize, usize),
         position: StreamPosition,
         directory: &Path,
+        goes_on: &mut dyn FnMut() -> io::Result<()>,
     ) -> io::Result<Dump> {
         let file = nameless_file(directory)?;
         let mut writer = Writer::new(BufWriter::new(file), database as u32, position.database)?;
@@ -39,8 +43,9 @@ impl Dump {
         loop {
             let (next, keys) = keyspace.scan(served_number(link), cursor, KEYS_AT_ONCE);
             for (key, _) in keys {
-                write_key(&mut writer, keyspace, link, &key)?;
+                write_key(&mut writer, keyspace, link, &key, goes_on)?;
             }
+            goes_on()?;
             cursor = next;
             if cursor == 0 {
                 break;
@@ -62,6 +67,7 @@ fn write_key(
     keyspace: &Keyspace,
     link: usize,
     key: &[u8],
+    goes_on: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<()> {
     let number = served_number(link);
     let expires_at_millis = keyspace.expires_at_millis(number, key).flatten();
@@ -70,7 +76,13 @@ fn write_key(
             return Ok(());
         };
         writer.sorted_set(key, members.len() as u64, expires_at_millis)?;
-        members.iter().try_for_each(|(member, score)| writer.member(member, score))
+        for (index, (member, score)) in members.iter().enumerate() {
+            writer.member(member, score)?;
+            if index % MEMBERS_AT_ONCE == MEMBERS_AT_ONCE - 1 {
+                goes_on()?;
+            }
+        }
+        Ok(())
     });
     written.unwrap_or(Ok(()))
 }

@@ -26,9 +26,14 @@ const SEND_BYTES: usize = 256 << 10;
 const TURN: Duration = Duration::from_millis(100);
 /// A follower that takes nothing for this long is given up.
 const STILL_MAX: Duration = Duration::from_secs(60);
+/// How often one that waits for a dump is told that it is being made.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// The place that a follower asks from; `None`: it has nothing.
 pub(crate) type FollowerStart = Option<(ReplicationId, i64)>;
+
+/// Whether a follower's connection is to end (`CLIENT KILL`). Dropped when it has ended.
+pub(crate) type IsKilled = Box<dyn Fn() -> bool + Send>;
 
 /// A connection to a follower.
 pub(super) struct Follower {
@@ -36,17 +41,22 @@ pub(super) struct Follower {
     poll: Poll,
     events: Events,
     source: Arc<Source>,
+    is_killed: IsKilled,
     /// When it took something last.
     taken: Instant,
 }
 
 impl Follower {
-    pub(super) fn new(mut stream: Stream, source: Arc<Source>) -> io::Result<Follower> {
+    pub(super) fn new(
+        mut stream: Stream,
+        source: Arc<Source>,
+        is_killed: IsKilled,
+    ) -> io::Result<Follower> {
         let poll = Poll::new()?;
         let both = Interest::READABLE | Interest::WRITABLE;
         poll.registry().register(&mut stream, Token(0), both)?;
         let events = Events::with_capacity(4);
-        Ok(Follower { stream, poll, events, source, taken: Instant::now() })
+        Ok(Follower { stream, poll, events, source, is_killed, taken: Instant::now() })
     }
 
     /// Serves it until one of both ends.
@@ -56,14 +66,8 @@ impl Follower {
                 self.send(format!("+CONTINUE {id}\r\n").as_bytes())?;
                 cursor
             }
-            None => match self.source.dump() {
-                Ok((dump, cursor)) => {
-                    let (id, offset, bytes) = (dump.id, dump.offset, dump.bytes);
-                    let head = format!("+FULLRESYNC {id} {offset}\r\n${bytes}\r\n");
-                    self.send(head.as_bytes())?;
-                    self.send_all(&mut dump.reader())?;
-                    cursor
-                }
+            None => match self.send_dump()? {
+                Ok(cursor) => cursor,
                 Err(reason) => {
                     self.send(format!("-{reason}\r\n").as_bytes())?;
                     self.stream.say_goodbye();
@@ -74,19 +78,51 @@ impl Follower {
         self.follow(cursor)
     }
 
-    fn send_all(&mut self, dump: &mut impl Read) -> io::Result<()> {
-        let mut part = vec![0; SEND_BYTES];
-        loop {
-            match dump.read(&mut part)? {
-                0 => return Ok(()),
-                count => self.send(&part[..count])?,
+    /// Sends a dump, and gives the place behind it; or the reply that says why there is none.
+    fn send_dump(&mut self) -> io::Result<Result<Cursor, String>> {
+        let source = Arc::clone(&self.source);
+        let _kept = source.backlog().pin();
+        let mut alive = Instant::now();
+        // A follower gives up one that says nothing.
+        let made = source.dump(&mut || {
+            self.check_end()?;
+            if alive.elapsed() < KEEP_ALIVE {
+                return Ok(());
             }
+            alive = Instant::now();
+            self.send(b"\n")
+        });
+        let (dump, cursor) = match made {
+            Ok(made) => made,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let (id, offset, bytes) = (dump.id, dump.offset, dump.bytes);
+        self.send(format!("+FULLRESYNC {id} {offset}\r\n${bytes}\r\n").as_bytes())?;
+        let (mut reader, mut part) = (dump.reader(), vec![0; SEND_BYTES]);
+        loop {
+            let count = reader.read(&mut part)?;
+            if count == 0 {
+                return Ok(Ok(cursor));
+            }
+            if !source.backlog().has(cursor) {
+                return Err(io::Error::other("it takes the dump too slowly"));
+            }
+            self.send(&part[..count])?;
+        }
+    }
+
+    /// Ends what is done for it when it was told to (`CLIENT KILL`), or the server stops.
+    fn check_end(&self) -> io::Result<()> {
+        match (self.is_killed)() || self.source.backlog().is_closed() {
+            true => Err(io::ErrorKind::ConnectionAborted.into()),
+            false => Ok(()),
         }
     }
 
     fn follow(&mut self, mut cursor: Cursor) -> io::Result<()> {
         let mut part = Vec::with_capacity(SEND_BYTES);
         loop {
+            self.check_end()?;
             self.discard_input()?;
             part.clear();
             match self.source.backlog().read(&mut cursor, &mut part, SEND_BYTES, TURN) {
@@ -124,7 +160,8 @@ impl Follower {
     }
 
     fn wait_until_writable(&mut self) -> io::Result<()> {
-        if self.source.backlog().is_closed() || self.taken.elapsed() > STILL_MAX {
+        self.check_end()?;
+        if self.taken.elapsed() > STILL_MAX {
             return Err(io::ErrorKind::TimedOut.into());
         }
         self.discard_input()?;

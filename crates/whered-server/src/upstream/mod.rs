@@ -19,9 +19,11 @@ mod dump;
 mod follower;
 
 use std::fmt;
+use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use whered_engine::{Engine, ReplicationId, StreamPosition, sync};
 use whered_replication::Follows;
@@ -30,7 +32,7 @@ pub(crate) use backlog::Backlog;
 use backlog::Cursor;
 use dump::Dump;
 use follower::Follower;
-pub(crate) use follower::FollowerStart;
+pub(crate) use follower::{FollowerStart, IsKilled};
 
 use crate::stream::Stream;
 
@@ -39,6 +41,9 @@ const BACKLOG_BYTES: usize = 16 << 20;
 /// How many followers there may be.
 const FOLLOWERS_MAX: usize = 64;
 const NO_DATA: &str = "NOMASTERLINK Can't SYNC while not connected with my master";
+
+/// How long one waits for a lock before it does something else.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What a link hands on.
 pub(crate) struct Source {
@@ -82,13 +87,27 @@ impl Source {
         sync::lock(&self.step)
     }
 
+    /// As [`Source::step`]; `None` while a dump is being made, after a moment.
+    pub(crate) fn step_soon(&self) -> Option<MutexGuard<'_, ()>> {
+        let step = try_lock(&self.step);
+        if step.is_none() {
+            std::thread::park_timeout(PAUSE);
+        }
+        step
+    }
+
     fn resume(&self, id: ReplicationId, offset: i64) -> Option<(ReplicationId, Cursor)> {
         self.backlog.resume(id, offset)
     }
 
     /// A dump, and where the stream goes on behind it.
-    fn dump(&self) -> Result<(Arc<Dump>, Cursor), String> {
-        let mut latest = sync::lock(&self.latest);
+    /// Asks now and then whether to go on.
+    fn dump(
+        &self,
+        goes_on: &mut dyn FnMut() -> io::Result<()>,
+    ) -> Result<(Arc<Dump>, Cursor), String> {
+        let mut latest =
+            lock_patiently(&self.latest, goes_on).map_err(|error| error.to_string())?;
         if let Some(dump) = latest.upgrade()
             && let Some((_, cursor)) = self.backlog.resume(dump.id, dump.offset)
         {
@@ -96,7 +115,7 @@ impl Source {
         }
         let directory = self.directory.as_deref();
         let directory = directory.ok_or("ERR followers need a data_dir, where dumps are made")?;
-        let _still = self.step();
+        let _still = lock_patiently(&self.step, goes_on).map_err(|error| error.to_string())?;
         let here = self.backlog.here();
         let (id, cursor) = here.ok_or(NO_DATA)?;
         let keyspace = self.engine.keyspace();
@@ -105,7 +124,7 @@ impl Source {
         // The history may have a new name, which the next batch will keep.
         let position = StreamPosition { replication_id: id, ..position };
         let what = (self.link, self.follows.database as usize);
-        let made = Dump::make(keyspace, what, position, directory);
+        let made = Dump::make(keyspace, what, position, directory, goes_on);
         let dump = Arc::new(made.map_err(|error| {
             tracing::error!("a dump for a follower could not be made: {error}");
             format!("ERR the dump could not be made: {error}")
@@ -179,10 +198,9 @@ impl Upstream {
     /// Serves a follower by a thread of its own.
     pub(crate) fn serve(
         &self,
-        stream: Stream,
+        (stream, name, is_killed): (Stream, String, IsKilled),
         source: Arc<Source>,
         wanted: FollowerStart,
-        name: String,
     ) {
         if self.follower_count() >= FOLLOWERS_MAX {
             tracing::warn!("{name} is not served: there are {FOLLOWERS_MAX} followers");
@@ -190,7 +208,8 @@ impl Upstream {
         }
         let serve = move || {
             tracing::info!("{name} follows");
-            let ended = Follower::new(stream, source).and_then(|follower| follower.run(wanted));
+            let ended =
+                Follower::new(stream, source, is_killed).and_then(|follower| follower.run(wanted));
             match ended {
                 Ok(()) => tracing::info!("{name} follows no more: it has to begin anew"),
                 Err(error) => tracing::info!("{name} follows no more: {error}"),
@@ -207,7 +226,9 @@ impl Upstream {
         for source in std::mem::take(&mut *sync::lock(&self.sources)) {
             source.backlog.close();
         }
-        for thread in std::mem::take(&mut *sync::lock(&self.threads)) {
+        // INFO counts them meanwhile.
+        let threads = std::mem::take(&mut *sync::lock(&self.threads));
+        for thread in threads {
             // One that has panicked has said so.
             let _ = thread.join();
         }
@@ -217,5 +238,28 @@ impl Upstream {
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Upstream")
+    }
+}
+
+/// Waits for a lock, and asks meanwhile whether to go on.
+fn lock_patiently<'a, T>(
+    lock: &'a Mutex<T>,
+    goes_on: &mut dyn FnMut() -> io::Result<()>,
+) -> io::Result<MutexGuard<'a, T>> {
+    loop {
+        if let Some(guard) = try_lock(lock) {
+            return Ok(guard);
+        }
+        goes_on()?;
+        std::thread::park_timeout(PAUSE);
+    }
+}
+
+fn try_lock<T>(lock: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match lock.try_lock() {
+        Ok(guard) => Some(guard),
+        // It protects no half-done change.
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
     }
 }

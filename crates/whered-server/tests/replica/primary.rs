@@ -90,6 +90,11 @@ impl Primary {
         assert!(self.is_ready(), "redis-server does not start again");
     }
 
+    /// Ends it.
+    pub(crate) fn stop(&mut self) {
+        self.end();
+    }
+
     fn is_ready(&mut self) -> bool {
         let output = self.child.stdout.take().expect("its output is piped");
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);

@@ -36,7 +36,7 @@ use std::time::Instant;
 
 use whered_engine::Durability;
 
-use super::clients::Origin;
+use super::clients::{Client, Origin};
 use super::deferred_replies::DeferredReplies;
 use super::input::Input;
 use super::protocol::Parser;
@@ -240,11 +240,17 @@ impl Connection {
     pub(crate) fn hand_on(mut self) {
         let replicas = Arc::clone(&self.session.shared.context.replicas);
         let name = self.session.client.origin.address.to_string();
+        let registered = RegisteredClient {
+            client: Arc::clone(&self.session.client),
+            shared: Arc::clone(&self.session.shared),
+        };
+        self.session.is_follower = true;
         let follower = self.session.follower.take();
         let wanted =
             follower.and_then(|FollowerRequest { source, wanted }| Some((source, wanted?)));
         let Some((source, wanted)) = wanted else { return };
-        replicas.upstream.serve(self.stream, source, wanted, name);
+        let is_killed = Box::new(move || registered.client.is_killed());
+        replicas.upstream.serve((self.stream, name, is_killed), source, wanted);
     }
 
     /// When it is to have a time slice whatever happens.
@@ -343,6 +349,18 @@ impl Connection {
             }
         }
         Ok(())
+    }
+}
+
+/// A client that a follower's thread has; it counts as gone with this.
+struct RegisteredClient {
+    client: Arc<Client>,
+    shared: Arc<SharedState>,
+}
+
+impl Drop for RegisteredClient {
+    fn drop(&mut self) {
+        self.shared.clients.forget(&self.client);
     }
 }
 
