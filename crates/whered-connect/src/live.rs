@@ -4,16 +4,17 @@
 //! not for the writers, which somebody else points at the new server.
 //!
 //! ```text
-//! source ── INFO ──> history, offset        target ── INFO ──> the link with that history
-//!   1. wait until the link is up              (a full synchronisation takes its time)
+//! source ── INFO ──> history, offset        target ── INFO ──> its links, all of that history
+//!   1. wait until all links are up            (a full synchronisation takes its time)
 //!   2. CLIENT PAUSE milliseconds WRITE at the source
 //!   3. wait until the target has the source's offset
-//!   4. REPLICAOF NO ONE at the target: followed keys become its own
+//!   4. REPLICAOF NO ONE at the target: the followed keys of all links become its own
 //! ```
 //!
 //! Invariant: the target is only promoted with everything that the source has taken, while the
 //! source takes nothing more. If that is not reached within the pause, the pause is ended and
-//! nothing has changed.
+//! nothing has changed. A target with a link to something else is refused, as step 4 ends that
+//! link too.
 
 use std::time::{Duration, Instant};
 
@@ -66,8 +67,9 @@ struct Link {
 ///
 /// # Errors
 ///
-/// The source is no primary, the target does not follow it or is not near in time, one of both
-/// refuses a command; the line says which. The source's pause is ended then.
+/// The source is no primary, the target does not follow it, follows something else too or is not
+/// near in time, one of both refuses a command; the line says which. The source's pause is ended
+/// then.
 pub fn take_over(
     source: &mut Server,
     target: &mut Server,
@@ -103,15 +105,6 @@ fn wait_until_near(
     loop {
         let ahead = Source::of(source)?;
         let links = links(target)?;
-        let link = links.iter().find(|link| link.history == ahead.history);
-        if let Some(link) = link {
-            let behind = (ahead.offset - link.offset).max(0);
-            if link.is_up && behind < NEAR_BYTES {
-                return Ok(());
-            }
-            let [done, total] = [link.offset, ahead.offset].map(|offset| offset.max(0) as u64);
-            on_progress(Progress { done, total: Some(total), records: link.keys });
-        }
         if links.is_empty() {
             return Err(ConnectError::new(format!(
                 "{} follows nothing; allowed: a server with a [[replica]] of {}",
@@ -119,10 +112,21 @@ fn wait_until_near(
                 source.name()
             )));
         }
+        refuse_others(&ahead, &links, source, target)?;
+        if ahead.has_reached(&links, NEAR_BYTES - 1) {
+            return Ok(());
+        }
+        let is_followed = links.iter().any(|link| link.history == ahead.history);
+        if is_followed {
+            let slowest = links.iter().map(|link| link.offset).min().unwrap_or(0);
+            let [done, total] = [slowest, ahead.offset].map(|offset| offset.max(0) as u64);
+            let records = links.iter().map(|link| link.keys).sum();
+            on_progress(Progress { done, total: Some(total), records });
+        }
         if Instant::now() >= until {
-            let what = match link {
-                Some(_) => "is not up with what it follows",
-                None => "does not follow this history",
+            let what = match is_followed {
+                true => "is not up with what it follows",
+                false => "does not follow this history",
             };
             return Err(ConnectError::new(format!(
                 "{} {what} after {} s: {}",
@@ -144,8 +148,11 @@ fn promote(
 ) -> Result<(Link, i64), ConnectError> {
     let ahead = Source::of(source)?;
     loop {
-        let link = links(target)?.into_iter().find(|link| link.history == ahead.history);
-        if let Some(link) = link.filter(|link| link.is_up && link.offset >= ahead.offset) {
+        let links = links(target)?;
+        refuse_others(&ahead, &links, source, target)?;
+        if ahead.has_reached(&links, 0)
+            && let Some(link) = links.into_iter().next()
+        {
             target.command(&["REPLICAOF", "NO", "ONE"])?;
             return Ok((link, ahead.offset));
         }
@@ -160,7 +167,41 @@ fn promote(
     }
 }
 
+/// A link that is up with something else would end too, without all of what it follows.
+fn refuse_others(
+    ahead: &Source,
+    links: &[Link],
+    source: &Server,
+    target: &Server,
+) -> Result<(), ConnectError> {
+    match ahead.other_link(links) {
+        None => Ok(()),
+        Some(other) => Err(ConnectError::new(format!(
+            "{} also follows {} with another history, which would end too; allowed: links to {} \
+             alone",
+            target.name(),
+            other.primary,
+            source.name()
+        ))),
+    }
+}
+
 impl Source {
+    /// Whether all links, of which there are some, are up with this history and behind by at most
+    /// this number of bytes.
+    fn has_reached(&self, links: &[Link], behind: i64) -> bool {
+        let is_near = |link: &Link| {
+            let is_same = link.is_up && link.history == self.history;
+            is_same && self.offset.saturating_sub(link.offset) <= behind
+        };
+        !links.is_empty() && links.iter().all(is_near)
+    }
+
+    /// A link that is up with another history. (Of one that is not up, that may still change.)
+    fn other_link<'l>(&self, links: &'l [Link]) -> Option<&'l Link> {
+        links.iter().find(|link| link.is_up && link.history != self.history)
+    }
+
     fn of(server: &mut Server) -> Result<Source, ConnectError> {
         let text = server.command(&["INFO", "replication"])?;
         if field(&text, "role") != Some("master") {
@@ -209,4 +250,48 @@ impl Link {
 
 fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':').map(str::trim_end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(state: &str, history: &str, offset: i64) -> Link {
+        let line = format!(
+            "whered_replica0:of=redis://a,primary=a:1,state={state},replid={history},\
+             offset={offset},dump_keys=3,error="
+        );
+        Link::parse(&line).expect("the line of a link")
+    }
+
+    fn source() -> Source {
+        Source { history: "h".to_owned(), offset: 100 }
+    }
+
+    #[test]
+    fn the_target_is_there_only_when_every_link_is_up_with_the_sources_offset() {
+        let there = || link("up", "h", 100);
+        assert!(source().has_reached(&[there()], 0));
+        assert!(source().has_reached(&[there(), link("up", "h", 101)], 0));
+        for late in [
+            link("up", "h", 99),
+            link("synchronizing", "h", 100),
+            link("down", "h", 100),
+            link("up", "other", 100),
+            link("connecting", "", -1),
+        ] {
+            assert!(!source().has_reached(&[there(), late], 0));
+        }
+        assert!(!source().has_reached(&[], 0));
+        assert!(source().has_reached(&[there(), link("up", "h", 99)], 1));
+    }
+
+    #[test]
+    fn a_link_that_is_up_with_another_history_is_seen_wherever_it_stands() {
+        let (same, other) = (|| link("up", "h", 7), || link("up", "other", 7));
+        assert!(source().other_link(&[same(), other()]).is_some());
+        assert!(source().other_link(&[other(), same()]).is_some());
+        assert!(source().other_link(&[same(), link("down", "other", 7)]).is_none());
+        assert!(source().other_link(&[same(), same()]).is_none());
+    }
 }
