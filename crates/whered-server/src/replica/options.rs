@@ -64,12 +64,13 @@ impl ReplicaOptions {
         Follows { database: self.database as u32, patterns: self.patterns.clone() }
     }
 
-    /// The name of its link, or the beginning of those of its links.
+    /// The name of its link, or the beginning of those of its links. Texts in it are quoted and it
+    /// ends with a bracket: no name is the beginning of another.
     #[must_use]
     pub fn link_name(&self) -> String {
-        let patterns: Vec<String> =
-            self.patterns.iter().map(|pattern| pattern.escape_ascii().to_string()).collect();
-        format!("{} database {} match {}", self.of, self.database, patterns.join(" "))
+        let quoted = |pattern: &Vec<u8>| format!("\"{}\"", pattern.escape_ascii());
+        let patterns: Vec<String> = self.patterns.iter().map(quoted).collect();
+        format!("{:?} database {} match [{}]", self.of, self.database, patterns.join(", "))
     }
 
     /// Whether a key of that database is followed.
