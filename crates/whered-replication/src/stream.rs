@@ -13,7 +13,8 @@
 //! for them are passed over as they come, so that a string of 512 MB takes no memory here.
 //!
 //! Invariants: what was parsed is not parsed again while a unit is incomplete; nothing is allocated
-//! for a size that is only claimed; a unit has at most [`UNIT_BYTES_MAX`].
+//! for a size that is only claimed; a unit takes at most [`UNIT_BYTES_MAX`], with what is noted of
+//! its commands and arguments.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -113,6 +114,8 @@ pub struct StreamCommand<'s> {
     pub spans: &'s [Span],
     /// Whether a long argument was passed over, which is empty now.
     pub is_cut: bool,
+    /// Where those of the batch were, and how long.
+    gaps: &'s [(usize, u64)],
     /// The offset of the command's last byte: the position after it.
     pub offset: i64,
 }
@@ -123,6 +126,13 @@ impl<'s> StreamCommand<'s> {
     pub fn get(&self, index: usize) -> Option<&'s [u8]> {
         let (start, end) = *self.spans.get(index)?;
         Some(&self.bytes[start..end])
+    }
+
+    /// Whether this argument was passed over. One that was empty from the beginning was not.
+    #[must_use]
+    pub fn is_passed_over(&self, index: usize) -> bool {
+        let is_gap = |start| self.gaps.binary_search_by_key(&start, |(place, _)| *place).is_ok();
+        self.spans.get(index).is_some_and(|(start, _)| is_gap(*start))
     }
 }
 
@@ -147,6 +157,7 @@ impl<'s> Batch<'s> {
             bytes: self.bytes,
             spans: &self.spans[place.spans.clone()],
             is_cut: place.is_cut,
+            gaps: self.gaps,
             offset: self.offset + place.sent as i64,
         })
     }
@@ -265,9 +276,10 @@ impl CommandStream {
             return Ok(false);
         }
         let waiting = self.connection.waiting();
-        if parsed.position > UNIT_BYTES_MAX {
-            let what =
-                format!("sends a command or transaction of more than {UNIT_BYTES_MAX} bytes");
+        if parsed.size_bytes() > UNIT_BYTES_MAX {
+            let what = format!(
+                "sends a command or transaction that takes more than {UNIT_BYTES_MAX} bytes"
+            );
             return Err(LinkError::new(self.connection.name(), what));
         }
         let name = self.connection.name();
@@ -310,7 +322,16 @@ impl CommandStream {
 }
 
 impl ParseState {
-    /// The line `*count`, or an empty line, which some primaries send to show that they live.
+    /// What the parsed bytes take, and what is noted of them.
+    fn size_bytes(&self) -> usize {
+        let spans = self.spans.len() * size_of::<Span>();
+        let gaps = self.gaps.len() * size_of::<(usize, u64)>();
+        let commands = self.commands.len() * size_of::<CommandSpan>();
+        self.position + spans + gaps + commands
+    }
+
+    /// The line `*count`, or an empty line, which some primaries send to show that they live. In a
+    /// transaction such a line belongs to the next command.
     fn begin(&mut self, waiting: &[u8]) -> Result<bool, String> {
         let Some((line, next)) = line(waiting, self.position)? else {
             return Ok(false);
@@ -318,7 +339,9 @@ impl ParseState {
         self.present = Present { first_span: self.spans.len(), is_cut: false };
         if line.is_empty() {
             self.position = next;
-            self.end_command(waiting);
+            if !self.is_in_transaction {
+                self.end_command(waiting);
+            }
             return Ok(true);
         }
         let count = line.strip_prefix(b"*").and_then(number);
@@ -423,4 +446,29 @@ fn line(waiting: &[u8], place: usize) -> Result<Option<(&[u8], usize)>, String> 
 fn number(digits: &[u8]) -> Option<usize> {
     let all = !digits.is_empty() && digits.len() <= 10 && digits.iter().all(u8::is_ascii_digit);
     all.then(|| digits.iter().fold(0, |sum, digit| sum * 10 + usize::from(digit - b'0')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_unit_takes_counts_its_arguments_and_commands_too() {
+        let said = b"*1\r\n$5\r\nMULTI\r\n*2\r\n$0\r\n\r\n$0\r\n\r\n";
+        let mut parsed = ParseState::default();
+        while parsed.position < said.len() {
+            match (parsed.missing, parsed.coming) {
+                (0, _) => assert_eq!(parsed.begin(said), Ok(true)),
+                (_, None) => assert_eq!(parsed.measure(said, |_| false), Ok(true)),
+                (_, Some(length)) => {
+                    parsed.spans.push((parsed.position, parsed.position + length));
+                    parsed.position += length + 2;
+                    parsed.end_argument(said);
+                }
+            }
+        }
+        assert_eq!((parsed.commands.len(), parsed.spans.len(), parsed.whole), (2, 3, 0));
+        let noted = 3 * size_of::<Span>() + 2 * size_of::<CommandSpan>();
+        assert_eq!(parsed.size_bytes(), said.len() + noted);
+    }
 }

@@ -291,6 +291,38 @@ fn offsets_count_every_byte_and_transactions_come_whole() {
 }
 
 #[test]
+fn empty_lines_in_a_transaction_are_no_commands_and_their_bytes_are_counted() {
+    let multi = command(&["MULTI"]);
+    let empty = b"\n\r\n".repeat(1000);
+    let parts = [&multi[..], &empty, &command(&["del", "k"]), &empty, &command(&["EXEC"])];
+    let (found, _) = commands_of(&parts.concat());
+    let end = |count: usize| 100 + parts[..count].concat().len() as i64;
+    let expected = [("MULTI", end(1)), ("del k", end(3)), ("EXEC", end(5))];
+    assert_eq!(found, expected.map(|(text, offset)| (text.to_owned(), offset)));
+}
+
+#[test]
+fn an_argument_that_was_passed_over_is_told_from_one_that_was_empty() {
+    let long = "v".repeat(100_000);
+    let parts = [command(&["set", "", &long, ""]), command(&["set", &long, "", "x"])].concat();
+    let primary = FakePrimary::saying([b"+CONTINUE\r\n", &parts[..]].concat());
+    let mut connection = open(&primary).expect("the handshake is right");
+    let id = ReplicationId::parse(ID).expect("an id");
+    connection.synchronize(Some((id, 0))).expect("it goes on");
+    let mut stream = CommandStream::new(connection, 0, |_| true);
+    let mut found = Vec::new();
+    while let Ok(batch) = stream.next_batch(LONG, 10) {
+        let cut = |it: whered_replication::StreamCommand<'_>| {
+            [0, 1, 2, 3, 4].map(|index| it.is_passed_over(index))
+        };
+        found.extend(batch.commands().map(cut));
+        let count = batch.len();
+        stream.accept(count);
+    }
+    assert_eq!(found, [[false, false, true, false, false], [false, true, false, false, false]]);
+}
+
+#[test]
 fn what_was_not_accepted_comes_again() {
     let parts = [command(&["del", "a"]), command(&["del", "bcd"]), command(&["ping"])].concat();
     let primary = FakePrimary::saying([b"+CONTINUE\r\n", &parts[..]].concat());
