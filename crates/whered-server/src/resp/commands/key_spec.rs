@@ -45,6 +45,8 @@ enum Arguments {
     CountedPairs(usize),
     /// The argument behind the last `STORE` or `STOREDIST`; the options begin at an index.
     Stored(usize),
+    /// The argument behind the last `STORE` of `SORT`, none of whose other options' values is one.
+    StoredBySort,
 }
 
 /// What a command does to one of its keys.
@@ -133,6 +135,11 @@ impl KeySpec {
         KeySpec { arguments: Arguments::Stored(options), access: Access::Overwrite }
     }
 
+    /// The key behind `STORE` of `SORT`, which is overwritten.
+    pub(super) const fn stored_by_sort() -> KeySpec {
+        KeySpec { arguments: Arguments::StoredBySort, access: Access::Overwrite }
+    }
+
     /// The keys of a request, and what is done to each.
     pub(super) fn keys_of<'a>(self, args: Args<'a>) -> impl Iterator<Item = (&'a [u8], Access)> {
         self.indexes(args).map(move |index| (args.at(index), self.access))
@@ -142,12 +149,15 @@ impl KeySpec {
     pub(super) fn is_movable(&self) -> bool {
         matches!(
             self.arguments,
-            Arguments::Counted(_) | Arguments::CountedPairs(_) | Arguments::Stored(_)
+            Arguments::Counted(_)
+                | Arguments::CountedPairs(_)
+                | Arguments::Stored(_)
+                | Arguments::StoredBySort
         )
     }
 
     /// The indexes of the keys in a request.
-    fn indexes(self, args: Args<'_>) -> StepBy<Range<usize>> {
+    pub(super) fn indexes(self, args: Args<'_>) -> StepBy<Range<usize>> {
         let count = args.len();
         let (range, step) = match self.arguments {
             Arguments::At(index) => (index.min(count)..(index + 1).min(count), 1),
@@ -156,10 +166,8 @@ impl KeySpec {
             Arguments::Every(first, step) => (first..count, step),
             Arguments::Counted(index) => (counted(args, index, 1), 1),
             Arguments::CountedPairs(index) => (counted(args, index, 2), 2),
-            Arguments::Stored(options) => match stored_index(args, options) {
-                Some(index) => (index..index + 1, 1),
-                None => (0..0, 1),
-            },
+            Arguments::Stored(options) => (one(stored_index(args, options)), 1),
+            Arguments::StoredBySort => (one(sort_target(args)), 1),
         };
         range.step_by(step)
     }
@@ -173,7 +181,10 @@ pub(super) fn range_of(specs: &[KeySpec]) -> [i64; 3] {
         Arguments::From(first) => Some([first as i64, -1, 1]),
         Arguments::BeforeEnd(first, left) => Some([first as i64, -1 - left as i64, 1]),
         Arguments::Every(first, step) => Some([first as i64, -1, step as i64]),
-        Arguments::Counted(_) | Arguments::CountedPairs(_) | Arguments::Stored(_) => None,
+        Arguments::Counted(_)
+        | Arguments::CountedPairs(_)
+        | Arguments::Stored(_)
+        | Arguments::StoredBySort => None,
     });
     ranges.reduce(|[first, ..], [_, last, step]| [first, last, step]).unwrap_or_default()
 }
@@ -213,4 +224,64 @@ fn stored_index(args: Args<'_>, options: usize) -> Option<usize> {
         at += 1;
     }
     target
+}
+
+/// As `stored_index`, of `SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC | DESC]
+/// [ALPHA] [STORE key]`. A pattern may be the word of an option.
+fn sort_target(args: Args<'_>) -> Option<usize> {
+    let (mut at, mut target) = (2, None);
+    while at + 1 < args.len() {
+        at += match () {
+            () if args.is(at, "store") => {
+                target = Some(at + 1);
+                2
+            }
+            () if args.is(at, "by") || args.is(at, "get") => 2,
+            () if args.is(at, "limit") => 3,
+            () => 1,
+        };
+    }
+    target
+}
+
+/// An index as a range.
+fn one(index: Option<usize>) -> Range<usize> {
+    index.map_or(0..0, |index| index..index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The key that a request stores into.
+    fn stored(spec: KeySpec, request: &str) -> Vec<String> {
+        let mut spans = Vec::new();
+        for word in request.split(' ') {
+            let start = word.as_ptr() as usize - request.as_ptr() as usize;
+            spans.push((start, start + word.len()));
+        }
+        let keys = spec.keys_of(Args::new(request.as_bytes(), &spans));
+        keys.map(|(key, _)| String::from_utf8_lossy(key).into_owned()).collect()
+    }
+
+    #[test]
+    fn the_target_of_sort_is_behind_the_option_store_and_no_value_of_another_option() {
+        for (request, key) in [
+            ("SORT l STORE dst", Some("dst")),
+            ("SORT l BY store STORE dst", Some("dst")),
+            ("SORT l GET store GET STORE store dst", Some("dst")),
+            ("SORT l LIMIT 0 10 ALPHA STORE storedist", Some("storedist")),
+            ("SORT l STORE a STORE b", Some("b")),
+            ("SORT l STORE by STORE b", Some("b")),
+            ("SORT l DESC STOREDIST dst", None),
+            ("SORT l BY store", None),
+            ("SORT store dst", None),
+            ("SORT l STORE", None),
+        ] {
+            let expected: Vec<&str> = key.into_iter().collect();
+            assert_eq!(stored(KeySpec::stored_by_sort(), request), expected, "{request}");
+        }
+        let radius = "GEORADIUS g 1 2 3 km STORE a STOREDIST b";
+        assert_eq!(stored(KeySpec::stored(6), radius), ["b"]);
+    }
 }

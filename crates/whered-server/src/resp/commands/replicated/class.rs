@@ -6,6 +6,7 @@
 //! del pexpireat persist                Key           run here
 //! set mset sunionstore sort bitop ...  Replacement   a key has another type now: deleted here
 //! hset lpush xadd publish function ... Nothing       no sorted set changes
+//! cluster setslot, cluster failover    Cluster       nothing; a failed import may remove keys
 //! anything else                        not known
 //! ```
 //!
@@ -27,10 +28,10 @@ pub(super) enum CommandClass {
     Exec,
     /// Perhaps a request for the position.
     Replconf,
-    /// `CLUSTER SETSLOT`, which changes no sorted set; no other of its subcommands is known.
-    Cluster,
     /// It changes no sorted set.
     Nothing,
+    /// `CLUSTER`: whose the slots are, which changes no sorted set but where an import fails.
+    Cluster,
     /// It fills a plain set in place, which a combination may read later.
     FillsSet(KeySpec),
     /// It changes or makes a sorted set out of sorted sets.
@@ -106,7 +107,7 @@ fn of_others(name: &[u8]) -> Option<CommandClass> {
         b"mset" => CommandClass::Replacement(KeySpec::every(1, 2, Access::Overwrite)),
         b"msetex" => CommandClass::Replacement(KeySpec::counted_pairs(1, Access::Overwrite)),
         b"bitop" => CommandClass::Replacement(at(2)),
-        b"sort" => CommandClass::Replacement(KeySpec::stored(2)),
+        b"sort" => CommandClass::Replacement(KeySpec::stored_by_sort()),
         b"sunionstore" | b"sinterstore" | b"sdiffstore" => CommandClass::ReplacementBySet(at(1)),
         b"sadd" => CommandClass::FillsSet(at(1)),
         b"smove" => CommandClass::FillsSet(at(2)),

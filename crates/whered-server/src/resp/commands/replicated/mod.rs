@@ -124,8 +124,7 @@ impl Executor {
         };
         match class {
             CommandClass::Nothing => Ok(()),
-            CommandClass::Cluster if args.len() > 1 && args.is(1, "setslot") => Ok(()),
-            CommandClass::Cluster => Err(resync(format!("{} is not known", shown(args)))),
+            CommandClass::Cluster => cluster(args),
             CommandClass::Select => self.select(args),
             CommandClass::Multi | CommandClass::Exec => {
                 self.is_in_transaction = matches!(class, CommandClass::Multi);
@@ -148,8 +147,7 @@ impl Executor {
             CommandClass::Replacement(keys)
             | CommandClass::ReplacementBySet(keys)
             | CommandClass::FillsSet(keys) => {
-                // A name that was passed over is empty.
-                if command.is_cut && keys.keys_of(args).any(|(key, _)| key.is_empty()) {
+                if command.is_cut && keys.indexes(args).any(|at| command.is_passed_over(at)) {
                     let why = format!("{} has a name longer than {LONG_BYTES} bytes", shown(args));
                     return Err(resync(why));
                 }
@@ -531,6 +529,25 @@ fn point_of<'a>(command: &StreamCommand<'a>) -> Option<(&'a [u8], Point<'a>)> {
     Some((bytes(key), (bytes(member), cell.and_then(Cell::from_bits)?)))
 }
 
+/// What Valkey's nodes tell their replicas of slots. Keys that move come as commands of their own;
+/// after an import that failed each replica removes them by itself, without a command.
+/// Source: `cluster_legacy.c` and `cluster_migrateslots.c` of Valkey 9.
+fn cluster(args: Args<'_>) -> Result<(), Obstacle> {
+    let is = |at: usize, word: &str| at < args.len() && args.is(at, word);
+    let is_success = || (3..args.len()).any(|at| args.is(at, "state") && is(at + 1, "success"));
+    let is_known = match () {
+        () if is(1, "setslot") || is(1, "failover") => true,
+        () if is(1, "syncslots") => is(2, "establish") || (is(2, "finish") && is_success()),
+        () => false,
+    };
+    if is_known {
+        return Ok(());
+    }
+    let words = (0..args.len().min(5)).map(|at| args.at(at).escape_ascii().to_string());
+    let words: Vec<String> = words.collect();
+    Err(resync(format!("'{}' may remove keys", words.join(" "))))
+}
+
 fn resync(why: String) -> Obstacle {
     Obstacle::Resync(why)
 }
@@ -551,5 +568,43 @@ fn shown(args: Args<'_>) -> String {
     match args.get(1) {
         Some(key) => format!("{name} {}", cut(key)),
         None => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_passed_over(request: &str) -> bool {
+        let mut spans = Vec::new();
+        for word in request.split(' ') {
+            let start = word.as_ptr() as usize - request.as_ptr() as usize;
+            spans.push((start, start + word.len()));
+        }
+        cluster(Args::new(request.as_bytes(), &spans)).is_ok()
+    }
+
+    #[test]
+    fn what_a_cluster_says_of_slots_changes_no_key_but_where_an_import_fails() {
+        for request in [
+            "CLUSTER SETSLOT 10 IMPORTING 07c37dfeb235213a872192d90877d0cd55635b91",
+            "cluster setslot 10 stable",
+            "CLUSTER FAILOVER FORCE REPLICAID 07c37dfeb235213a872192d90877d0cd55635b91",
+            "CLUSTER SYNCSLOTS ESTABLISH SOURCE a NAME b SLOTSRANGE 1 2",
+            "CLUSTER SYNCSLOTS FINISH STATE success NAME b",
+            "CLUSTER SYNCSLOTS FINISH NAME b MESSAGE m STATE SUCCESS",
+        ] {
+            assert!(is_passed_over(request), "{request}");
+        }
+        for request in [
+            "CLUSTER SYNCSLOTS FINISH STATE failed NAME b MESSAGE success",
+            "CLUSTER SYNCSLOTS FINISH NAME b STATE",
+            "CLUSTER SYNCSLOTS SNAPSHOT-EOF",
+            "CLUSTER SYNCSLOTS",
+            "CLUSTER FLUSHSLOT 10",
+            "CLUSTER",
+        ] {
+            assert!(!is_passed_over(request), "{request}");
+        }
     }
 }
