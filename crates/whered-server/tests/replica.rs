@@ -543,7 +543,7 @@ fn an_explanation_says_which_primary_and_offset_it_is_of() {
     same(&mut theirs, &mut ours);
     let asked = "GEOSEARCH fleet:a FROMLONLAT 13 52 BYRADIUS 1 km EXPLAIN";
     let reply = ours.ask(&asked.split(' ').collect::<Vec<_>>());
-    let followed = format!("\"followed\":{{\"name\":\"redis://{} ", primary.address);
+    let followed = format!(r#""followed":{{"name":"\"redis://{}\" "#, primary.address);
     assert!(reply.contains(&followed) && reply.contains("\"offset\":"), "{reply}");
 }
 

@@ -382,6 +382,10 @@ fn the_primary_that_sentinels_name_is_followed_through_a_failover() {
     eventually("a Sentinel that knows the replica", || {
         Client::connect(address(sentinel)).ask(&["SENTINEL", "replicas", "main"]).contains(replica)
     });
+    // One that is promoted before it has the data would have them no more.
+    eventually("a replica with the data", || {
+        Client::connect(address(replica)).ask(&["ZCARD", "fleet:1"]) == ":1\r\n"
+    });
     let _ = servers.0[0].kill();
     let _ = servers.0[0].wait();
     eventually("a failover", || {

@@ -52,7 +52,7 @@ fn an_arrow_that_points_up_is_found_at_its_line() {
 fn the_server_may_not_reach_into_an_index() {
     let found = findings_of(package("whered-server", "crates/whered-server", &["whered-geo"]));
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].allowed, "whered-engine, whered-dns");
+    assert_eq!(found[0].allowed, "whered-engine, whered-dns, whered-replication");
 }
 
 #[test]
