@@ -124,6 +124,7 @@ impl Database {
     /// # Errors
     ///
     /// An IPv6 address in a file of IP version 4, or a fault of the tree on the way.
+    #[inline]
     pub fn lookup(&self, address: IpAddr) -> Result<Lookup, MmdbError> {
         let (bits, is_ipv4) = match address {
             IpAddr::V4(address) => (u128::from(address.to_bits()) << 96, true),
@@ -417,6 +418,7 @@ fn as_text(scalar: Scalar<'_>) -> Option<&str> {
 }
 
 /// The network of an address's first bits; the address's first bit is the highest of the 128.
+#[inline]
 pub(crate) fn prefix(bits: u128, length_bits: u8, is_ipv4: bool) -> Prefix {
     let address = if is_ipv4 {
         IpAddr::V4(Ipv4Addr::from_bits((bits >> 96) as u32))
