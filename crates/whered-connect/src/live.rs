@@ -23,7 +23,7 @@ use crate::{Progress, Server, Stop};
 
 /// How often both sides are asked.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// What is left of the pause when the target has to be there at the latest.
+/// The target has to be there this long before the end of the pause.
 const RESERVE: Duration = Duration::from_millis(500);
 /// Behind by more bytes than this, the target is not near.
 const NEAR_BYTES: i64 = 1 << 20;
@@ -37,7 +37,7 @@ pub struct LiveOptions {
     pub patience: Duration,
 }
 
-/// What was done.
+/// Result of a takeover.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LiveSummary {
     /// The primary as the target knows it.

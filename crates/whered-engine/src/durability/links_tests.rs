@@ -1,4 +1,4 @@
-//! What is followed, after crashes, on full disks, and in snapshots: data and position are always
+//! Followed keys after crashes, on full disks, and in snapshots: data and position are always
 //! of one moment.
 
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ impl<'a> Follower<'a> {
         self.note().expect("it is a position");
     }
 
-    /// What a crash leaves must be what was served at the position that it leaves.
+    /// The data after a crash must be those that were served at the position after it.
     fn check_crash(&self, seed: u64, at: &str) -> World {
         let other = World::open(self.world.disk.crash(seed));
         let found = other.keys_of(served_number(0));

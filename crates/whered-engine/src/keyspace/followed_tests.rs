@@ -1,4 +1,5 @@
-//! Routing against a naive twin: the keys of each number in a map, and the rules as they are told.
+//! Routing against a naive twin: the keys of each number in a map, and the rules of `followed`
+//! applied one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicU64;
@@ -39,7 +40,7 @@ impl Twin {
         self.numbers.get(&number).is_some_and(|keys| keys.contains_key(key))
     }
 
-    /// What a client finds, by the sentences of the file's head.
+    /// The value that a client finds, by the rules of `followed`.
     fn found(&self, number: usize, key: &[u8]) -> Option<&Members> {
         let place = match self.route(number, key) {
             None => number,

@@ -28,7 +28,7 @@ pub(super) struct Maps<'a> {
 }
 
 impl Maps<'_> {
-    /// What a key has, unless its time is over.
+    /// The entry of a key, unless its time is over.
     pub(super) fn live(&self, key: &[u8]) -> Option<&Entry> {
         let keys = self.of_number(self.number_of(key)?)?;
         keys.get(key).filter(|entry| !self.keyspace.is_over(self.number, entry))

@@ -400,7 +400,7 @@ impl AddedPointsEncoder {
         self.out.bytes(member);
     }
 
-    /// What the points take.
+    /// Size of the points in the payload.
     pub(crate) fn len_bytes(&self) -> usize {
         self.out.0.len() - self.head_bytes
     }
