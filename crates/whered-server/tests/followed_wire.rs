@@ -128,6 +128,25 @@ fn every_write_to_a_followed_key_is_refused_as_a_replica_does() {
 }
 
 #[test]
+fn a_transaction_is_given_up_when_a_watched_key_lies_elsewhere_now() {
+    let door = Door::in_memory();
+    let keyspace = door.engine.keyspace();
+    keyspace.link("primary").expect("one is free");
+    let mut client = door.client();
+    ask(&mut client, "ZADD fleet:1 1 a");
+    ask(&mut client, "WATCH fleet:1");
+    keyspace.set_routes(vec![fleet(None)]);
+    follow(keyspace, "fleet:1", &[("a", 1.0)]);
+    ask(&mut client, "MULTI");
+    ask(&mut client, "ZSCORE fleet:1 a");
+    assert_eq!(ask(&mut client, "EXEC"), "*-1\r\n");
+    ask(&mut client, "WATCH fleet:1");
+    ask(&mut client, "MULTI");
+    ask(&mut client, "ZSCORE fleet:1 a");
+    assert!(ask(&mut client, "EXEC").starts_with("*1\r\n"));
+}
+
+#[test]
 fn moves_of_a_pipeline_to_a_followed_key_are_refused_one_by_one() {
     let door = Door::in_memory();
     let keyspace = door.engine.keyspace();

@@ -452,6 +452,43 @@ fn watched_followed_keys_fail_a_transaction_when_they_change() {
     assert_eq!(ours.ask(&["EXEC"]), "*1\r\n$1\r\n2\r\n");
 }
 
+/// The primary changes the key all the time.
+#[test]
+fn a_transaction_sees_what_was_read_since_watch_or_is_given_up() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 0 m"]);
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    same(&mut theirs, &mut ours);
+    let changes = std::thread::spawn(move || {
+        for _ in 0..300 {
+            theirs.send(&request(&[b"ZINCRBY", b"fleet:a", b"1", b"m"]).repeat(100));
+            (0..100).for_each(|_| drop(theirs.reply()));
+        }
+        // A dump in the place of what was read is a change, too.
+        for _ in 0..5 {
+            run(&mut theirs, &["SWAPDB 0 0", "ZINCRBY fleet:a 1 m"]);
+            settle(&mut theirs);
+        }
+    });
+    let (mut done, mut given_up) = (0, 0);
+    while !changes.is_finished() {
+        run(&mut ours, &["WATCH fleet:a"]);
+        let read = ours.ask(&["ZSCORE", "fleet:a", "m"]);
+        run(&mut ours, &["MULTI", "ZSCORE fleet:a m"]);
+        match ours.ask(&["EXEC"]) {
+            reply if reply == "*-1\r\n" => given_up += 1,
+            reply => {
+                assert_eq!(reply, format!("*1\r\n{read}"));
+                done += 1;
+            }
+        }
+    }
+    changes.join().expect("the primary takes all changes");
+    assert!(done > 0 && given_up > 0, "{done} done, {given_up} given up");
+}
+
 /// The status and the body of an answer of HTTP.
 fn http(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");

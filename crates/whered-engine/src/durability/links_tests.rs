@@ -121,7 +121,7 @@ impl<'a> Follower<'a> {
     fn finish(&mut self) {
         let Some(load) = self.load.take() else { return };
         self.offset += 1000;
-        load.finish(stream(self.offset)).expect("there is room");
+        load.finish(stream(self.offset), || ()).expect("there is room");
         self.note().expect("it is a position");
     }
 
@@ -257,7 +257,7 @@ fn readers_see_all_of_a_full_synchronization_or_nothing() {
                 load.member(b"m", f64::from(round)).expect("there is room");
                 load.end_sorted_set().expect("there is room");
             }
-            load.finish(stream(round.into())).expect("there is room");
+            load.finish(stream(round.into()), || ()).expect("there is room");
         }
         is_over.store(true, Ordering::Relaxed);
         assert!(reader.join().expect("it has seen nothing else") < 200);
@@ -378,7 +378,7 @@ fn a_load_takes_any_scores_and_refuses_what_is_no_number() {
     load.end_sorted_set().expect("there is room");
     load.sorted_set(b"empty", Some(FAR_MILLIS));
     load.end_sorted_set().expect("there is room");
-    load.finish(stream(1)).expect("there is room");
+    load.finish(stream(1), || ()).expect("there is room");
     let dump = world.keys_of(served_number(0));
     assert_eq!(dump.len(), 1, "a set without members is no key");
     let (_, _, expires, rows, _) = &dump[0];

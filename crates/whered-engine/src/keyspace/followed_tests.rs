@@ -11,7 +11,7 @@ use crate::clock::Clock;
 use crate::journal::log::Log;
 use crate::keyspace::value::{Ordered, Value};
 use crate::keyspace::{
-    ExpiryCondition, ReplicationId, ScoreRules, SetText, StreamPosition, TextExpiry,
+    AddCondition, ExpiryCondition, ReplicationId, ScoreRules, SetText, StreamPosition, TextExpiry,
 };
 
 /// When everything happens that no test lets happen later.
@@ -335,6 +335,62 @@ fn an_own_key_that_a_route_would_hide_is_told() {
 }
 
 #[test]
+fn what_a_link_or_a_transaction_removes_is_freed_when_others_are_let_in() {
+    let keyspace = keyspace();
+    keyspace.link("a").expect("one is free");
+    let long = vec![b'x'; 1 << 20];
+    let text = SetText {
+        text: &long,
+        condition: AddCondition::Always,
+        expiry: TextExpiry::Never,
+        wants_old: false,
+    };
+    let removals: [fn(&Keyspace, usize); 5] = [
+        |keyspace, number| {
+            keyspace.flush(Some(number)).expect("there is room");
+        },
+        |keyspace, number| {
+            keyspace.delete_keys(number, &[b"k"]).expect("there is room");
+        },
+        |keyspace, number| {
+            let short = [(&b"m"[..], 1.0)];
+            keyspace.store_scores(number, b"k", &short).expect("there is room");
+        },
+        |keyspace, number| {
+            add(keyspace, number, b"other", b"m", 1.0);
+            keyspace.rename(number, b"other", b"k", false).expect("there is room");
+        },
+        |keyspace, number| {
+            let now = ExpiryCondition::default();
+            keyspace.set_expiry(number, b"k", 0, now).expect("there is room");
+            keyspace.delete_keys(number, &[b"k"]).expect("there is room");
+        },
+    ];
+    for (index, remove) in removals.iter().enumerate() {
+        for number in [0, served_number(0)] {
+            keyspace.set_text(number, b"k", &text).expect("there is room");
+            let inside = keyspace.isolated(|| {
+                remove(&keyspace, number);
+                keyspace.memory_bytes()
+            });
+            assert!(inside.value >= 1 << 20, "removal {index} in {number}: kept while alone");
+            assert!(keyspace.memory_bytes() < 1 << 20, "removal {index} in {number}: freed behind");
+        }
+    }
+}
+
+#[test]
+fn a_key_lies_where_its_link_has_it() {
+    let keyspace = keyspace();
+    add(&keyspace, 0, b"own", b"m", 1.0);
+    add(&keyspace, served_number(1), b"fleet", b"m", 1.0);
+    assert_eq!(keyspace.place_of(0, b"own"), Some(0));
+    assert_eq!(keyspace.place_of(0, b"fleet"), None);
+    keyspace.set_routes(vec![route(0, "fleet", &[1])]);
+    assert_eq!(keyspace.place_of(0, b"fleet"), Some(served_number(1)));
+}
+
+#[test]
 fn who_follows_a_collection_sees_what_its_link_changes() {
     let keyspace = keyspace();
     keyspace.link("a").expect("one is free");
@@ -347,6 +403,6 @@ fn who_follows_a_collection_sees_what_its_link_changes() {
     add(&keyspace, served_number(1), b"fleet", b"m", 7.0);
     assert_eq!(watch.take(), [], "no route shows that link");
     let load = keyspace.begin_load(0).expect("there is room");
-    load.finish(stream(1)).expect("there is room");
+    load.finish(stream(1), || ()).expect("there is room");
     assert_eq!(watch.take()[0].members, None, "all of it is another one");
 }

@@ -149,14 +149,19 @@ impl Load<'_> {
     }
 
     /// Serves what was loaded, in the place of what was served before, from this position on.
+    /// Calls `on_exchange` when it has done so and nobody else is inside the gate.
     ///
     /// # Errors
     /// [`WriteError`] when the journal has no room or has failed; then what was served before is
     /// served still, and its position is as it was.
-    pub fn finish(mut self, stream: StreamPosition) -> Result<Ticket, WriteError> {
+    pub fn finish(
+        mut self,
+        stream: StreamPosition,
+        on_exchange: impl FnOnce(),
+    ) -> Result<Ticket, WriteError> {
         let (keyspace, link) = (self.keyspace, self.link);
         let (served, loaded) = (served_number(link), load_number(link));
-        let Written { value: replaced, ticket } = keyspace.try_isolated(|| {
+        let Written { ticket, .. } = keyspace.try_isolated(|| {
             let name = keyspace.link_name(link)?;
             let (number, other) = (number_byte(served), number_byte(loaded));
             let operations =
@@ -168,10 +173,10 @@ impl Load<'_> {
                 keyspace.replay(operation);
                 room.append(operation);
             }
-            Ok(keyspace.exclusive(loaded).take())
+            on_exchange();
+            keyspace.free(keyspace.exclusive(loaded).take());
+            Ok(())
         })?;
-        // Freeing millions of points takes long and needs no lock.
-        drop(replaced);
         self.is_finished = true;
         Ok(ticket)
     }

@@ -375,8 +375,9 @@ impl Keyspace {
         self.note_use(&slot);
         let removed = keys.remove_if_empty(key);
         drop(keys);
-        // Freeing a large index takes long and needs no lock.
-        drop((removed, slot));
+        if removed.is_some() {
+            self.free((removed, slot));
+        }
         Ok(written)
     }
 }

@@ -12,7 +12,7 @@
 //! reads and sweeping: here      members: keyspace/members.rs      whole keys: keyspace/whole.rs
 //! all keys of a database: keyspace/listing.rs       what a snapshot takes: keyspace/saving.rs
 //! which key is followed, and where it lies: keyspace/followed.rs   how far: keyspace/positions.rs
-//! full synchronizations: keyspace/load.rs
+//! full synchronizations: keyspace/load.rs   what is freed behind a transaction: keyspace/removed.rs
 //! ```
 //!
 //! Invariants:
@@ -44,6 +44,7 @@ mod listing;
 mod load;
 mod members;
 mod positions;
+mod removed;
 mod replay;
 pub(crate) mod saving;
 mod slots;
@@ -77,6 +78,7 @@ pub use crate::journal::stream::{ReplicationId, StreamPosition};
 use crate::sync;
 use followed::FollowedKeys;
 use keys::{Entry, Keys, Slot};
+use removed::RemovedValues;
 use saving::Saving;
 use soon::{shared_soon, try_shared_soon};
 use value::{Kind, Value};
@@ -92,6 +94,7 @@ pub struct Keyspace {
     numbers: Box<[RwLock<Keys>]>,
     followed: FollowedKeys,
     saving: Saving,
+    removed: RemovedValues,
     account: Arc<Account>,
     log: Arc<Log>,
     clock: Clock,
@@ -108,7 +111,8 @@ impl Keyspace {
         let empty = |_| RwLock::new(Keys::new(&seconds, saving.epoch(), &account));
         let numbers = (0..NUMBERS).map(empty).collect();
         let (followed, expired) = (FollowedKeys::default(), AtomicU64::new(0));
-        Keyspace { numbers, followed, saving, account, log, clock, seconds, expired }
+        let removed = RemovedValues::default();
+        Keyspace { numbers, followed, saving, removed, account, log, clock, seconds, expired }
     }
 
     /// These keys, from now on logged here.
@@ -208,6 +212,14 @@ impl Keyspace {
         self.kind(number, key).is_some()
     }
 
+    /// The number in which a key lies that clients ask for in this database: another one for a key
+    /// that is followed. `None` when it does not exist. O(1).
+    pub fn place_of(&self, number: usize, key: &[u8]) -> Option<usize> {
+        let _guard = self.log.gate().shared();
+        let place = self.number_of(number, key)?;
+        self.live(number, key, |_| place)
+    }
+
     /// When a key's time is over, in milliseconds since 1970: `None` when there is no such key,
     /// `Some(None)` when it stays.
     pub fn expires_at_millis(&self, number: usize, key: &[u8]) -> Option<Option<u64>> {
@@ -247,6 +259,8 @@ impl Keyspace {
         if self.log.gate().is_exclusive_here() {
             return Written { value: act(), ticket: Ticket::NONE };
         }
+        // Dropped last, when others are let in.
+        let _freed = self.removed.freed_at_end();
         let _alone = self.log.gate().exclusive();
         self.log.begin_batch();
         // What was applied before a panic is appended all the same.
@@ -254,6 +268,16 @@ impl Keyspace {
         let value = act();
         std::mem::forget(batch);
         Written { value, ticket: self.log.end_batch() }
+    }
+
+    /// Frees what was taken out of the maps, and inside of [`Keyspace::isolated`] behind it: to
+    /// free millions of points takes long, and nobody should wait for that. The caller holds no
+    /// lock but the gate.
+    fn free(&self, removed: impl Send + 'static) {
+        match self.log.gate().is_exclusive_here() {
+            true => self.removed.keep(removed),
+            false => drop(removed),
+        }
     }
 
     /// As [`Keyspace::isolated`], for what can fail: what was applied before that is kept.

@@ -150,8 +150,7 @@ impl Keyspace {
         &self,
         is_forgotten: impl Fn(&str) -> bool,
     ) -> Result<Written<()>, WriteError> {
-        let mut emptied = Vec::new();
-        let written = self.try_isolated(|| {
+        self.try_isolated(|| {
             for link in 0..LINKS_MAX {
                 let Ok(name) = self.link_name(link) else { continue };
                 if !is_forgotten(&name) {
@@ -159,14 +158,11 @@ impl Keyspace {
                 }
                 let operation = forget_position(link, &name);
                 let room = self.log.reserve_batched(operation.size_bytes())?;
-                emptied.extend(self.forget(link));
+                self.free(self.forget(link));
                 room.append(&operation);
             }
             Ok(())
-        });
-        // Freeing millions of points takes long and needs no lock.
-        drop(emptied);
-        written
+        })
     }
 
     /// Makes own keys of everything that these links, and those of the same routes, follow; the

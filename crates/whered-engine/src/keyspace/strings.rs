@@ -141,8 +141,7 @@ impl Keyspace {
             let _batched: Ticket = room.append(operation);
         }
         drop(keys);
-        // Freeing large indexes takes long and needs no lock.
-        drop(replaced);
+        self.free(replaced);
         Ok(true)
     }
 }

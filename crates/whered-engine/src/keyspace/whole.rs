@@ -3,8 +3,8 @@
 //! For: everything that makes, replaces or removes keys, each one entry in the journal.
 //! Not for: members of a sorted set (`members`), reads and sweeping (`keyspace`).
 //!
-//! All of it holds the maps exclusively; a value is built before and freed after. A copy is the
-//! exception: it is made while the map is held, so that nothing comes between.
+//! All of it holds the maps exclusively; a value is built before, and freed after (`removed`). A
+//! copy is the exception: it is made while the map is held, so that nothing comes between.
 //! Cost: O(log keys), and for a copy as much as the value has members.
 
 use std::borrow::Cow;
@@ -123,11 +123,11 @@ impl Keyspace {
             names.iter().filter_map(|&key| Some((key, keys.remove(key)?))).collect();
         let ticket = if removed.is_empty() { room.unused() } else { room.append(&operation) };
         drop(keys);
-        // A key whose time is over was not there for anybody. What is left is to free millions of
-        // points, which takes long and needs no lock.
+        // A key whose time is over was not there for anybody.
         let live = removed.iter().filter(|(_, entry)| !self.is_over(number, entry));
         let count = live.inspect(|(key, _)| each(key)).count();
         self.expired.fetch_add((removed.len() - count) as u64, Ordering::Relaxed);
+        self.free(removed.into_iter().map(|(_, entry)| entry).collect::<Vec<_>>());
         Ok(Written { value: count, ticket })
     }
 
@@ -151,7 +151,9 @@ impl Keyspace {
         self.expired.fetch_add(removed.len() as u64, Ordering::Relaxed);
         room.append(&delete_operation(number, &over));
         drop(keys);
-        Ok(removed.len())
+        let count = removed.len();
+        self.free(removed);
+        Ok(count)
     }
 
     /// Removes the key if its time is over: what a writer does before it writes.
@@ -181,8 +183,7 @@ impl Keyspace {
         let emptied: Vec<Keys> = locked.iter_mut().map(|keys| keys.take()).collect();
         let ticket = room.append(&operation);
         drop(locked);
-        // Freeing millions of points takes long and needs no lock.
-        drop(emptied);
+        self.free(emptied);
         Ok(Written { value: (), ticket })
     }
 
@@ -241,7 +242,7 @@ impl Keyspace {
             (old, room.append(&operation(expires_at_millis)))
         };
         drop(keys);
-        drop(old);
+        self.free(old);
         Ok(Written { value: outcome, ticket })
     }
 
@@ -274,7 +275,7 @@ impl Keyspace {
         let old = keys.put(key, value, None);
         let ticket = room.append(&operation);
         drop(keys);
-        drop(old);
+        self.free(old);
         Ok(Written { value: true, ticket })
     }
 
@@ -342,7 +343,7 @@ impl Keyspace {
                 let removed = keys.remove(key);
                 let ticket = room.append(&delete_operation(number, &[key]));
                 drop(keys);
-                drop(removed);
+                self.free(removed);
                 return Ok(Written { value: true, ticket });
             }
             NewExpiry::Never => (None, room.append(&operation(None))),
@@ -450,8 +451,7 @@ impl Keyspace {
             }
             (value, ticket, replaced)
         });
-        // Freed here, where no lock is held any more.
-        drop(replaced);
+        self.free(replaced);
         Ok(Written { value, ticket })
     }
 

@@ -76,7 +76,7 @@ impl Link {
         let position =
             StreamPosition { replication_id: engine_id(id)?, offset, database: contents.database };
         let step = self.source.step();
-        load.finish(position).map_err(ours)?;
+        load.finish(position, || self.applier.data_exchanged()).map_err(ours)?;
         self.source.backlog().begin(position.replication_id, offset);
         drop(step);
         self.status.add(Count::FullSyncs, 1);

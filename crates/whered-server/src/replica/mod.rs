@@ -74,6 +74,10 @@ pub(crate) trait Applier: Send {
     /// that have plain sets there; `None`: too many to know.
     fn begin(&mut self, database: u32, sets: Option<Vec<Vec<u8>>>);
 
+    /// Tells clients that watch followed keys that all data are others now. Called when nobody else
+    /// is inside the engine's gate, so that no transaction comes between.
+    fn data_exchanged(&self);
+
     /// Of which commands long arguments are of no use.
     fn passes_over(&self) -> PassesOver;
 

@@ -22,8 +22,9 @@ use super::watch::{DirtyFlag, Watches};
 #[derive(Default)]
 pub(crate) struct Transaction {
     queue: Option<Queue>,
-    /// Whether each key existed when it was watched: one that has expired since was changed.
-    watched: BTreeMap<(usize, Box<[u8]>), bool>,
+    /// Where each key lay when it was watched, if it existed: one that has expired since was
+    /// changed, and so was one that another link shows now.
+    watched: BTreeMap<(usize, Box<[u8]>), Option<usize>>,
     changed: DirtyFlag,
 }
 
@@ -120,14 +121,14 @@ impl Transaction {
         watches: &Watches,
         number: usize,
         key: &[u8],
-        exists: impl FnOnce() -> bool,
+        place: impl FnOnce() -> Option<usize>,
     ) {
-        let Entry::Vacant(place) = self.watched.entry((number, key.into())) else {
+        let Entry::Vacant(watched) = self.watched.entry((number, key.into())) else {
             return;
         };
         watches.add(number, key, &self.changed);
         // Looked at afterwards: a change between the two raises the flag.
-        place.insert(exists());
+        watched.insert(place());
     }
 
     /// Watches nothing any more.
@@ -142,9 +143,11 @@ impl Transaction {
         self.changed = DirtyFlag::default();
     }
 
-    /// Whether a watched key was changed; asked with the gate closed.
-    pub(crate) fn is_stale(&self, exists: impl Fn(usize, &[u8]) -> bool) -> bool {
-        self.changed.load(Ordering::SeqCst)
-            || self.watched.iter().any(|((number, key), existed)| *existed && !exists(*number, key))
+    /// Whether a watched key was changed, or lies elsewhere; asked while nobody else writes.
+    pub(crate) fn is_stale(&self, place: impl Fn(usize, &[u8]) -> Option<usize>) -> bool {
+        let is_elsewhere = |((number, key), before): (&(usize, Box<[u8]>), &Option<usize>)| {
+            before.is_some() && *before != place(*number, key)
+        };
+        self.changed.load(Ordering::SeqCst) || self.watched.iter().any(is_elsewhere)
     }
 }

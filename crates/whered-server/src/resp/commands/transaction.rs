@@ -16,6 +16,7 @@ use super::{
 use crate::resp::protocol::Args;
 use crate::resp::reply::Reply;
 use crate::resp::session::Session;
+use crate::resp::transaction::Queue;
 
 const TRANSACTION: Command = Command {
     name: "",
@@ -133,6 +134,27 @@ pub(super) fn discard(session: &mut Session) {
     unwatch(session);
 }
 
+/// Runs what was queued, one after another.
+fn run(session: &mut Session, queue: &Queue, reply: &mut Reply) {
+    let shared = Arc::clone(&session.shared);
+    let start = reply.out.len();
+    reply.array(queue.len());
+    let limit = session.output_limit().hard();
+    session.in_exec = true;
+    for (number, args) in queue.requests() {
+        call(session, &shared.commands.entries()[number], args, reply);
+        // The next reply must follow, so a long one is not left for later.
+        reply.refill(start.saturating_add(limit).saturating_add(1));
+        // The rest must run, but its replies would only take memory: the connection is closed.
+        if reply.out.len() - start > limit {
+            session.overflowed = true;
+            reply.rest = None;
+            reply.out.truncate(start);
+        }
+    }
+    session.in_exec = false;
+}
+
 fn unwatch(session: &mut Session) {
     let shared = Arc::clone(&session.shared);
     session.transaction.unwatch(&shared.watches);
@@ -144,8 +166,8 @@ fn watch(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     }
     let (shared, number) = (Arc::clone(&session.shared), session.number);
     for key in args.from(1) {
-        let exists = || shared.engine.keyspace().exists(number, key);
-        session.transaction.watch(&shared.watches, number, key, exists);
+        let place = || shared.engine.keyspace().place_of(number, key);
+        session.transaction.watch(&shared.watches, number, key, place);
     }
     reply.ok();
     Ok(Effect::Unchanged)
@@ -165,33 +187,18 @@ fn exec(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     // From here on to the end nobody else writes: the gate keeps out prefix sets and sites too, and
     // orders writes with the flags of WATCH.
     let _closed = shared.gate.close();
-    let exists = |number: usize, key: &[u8]| shared.engine.keyspace().exists(number, key);
-    let stale = session.transaction.is_stale(exists);
-    unwatch(session);
-    if stale {
-        reply.null_array();
-        return Ok(Effect::Unchanged);
-    }
-    let start = reply.out.len();
-    reply.array(queue.len());
-    let limit = session.output_limit().hard();
-    session.in_exec = true;
-    // The keyspace keeps all writes of the transaction together, in the journal too.
-    let written = shared.engine.keyspace().isolated(|| {
-        for (number, args) in queue.requests() {
-            call(session, &shared.commands.entries()[number], args, reply);
-            // The next reply must follow, so a long one is not left for later.
-            reply.refill(start.saturating_add(limit).saturating_add(1));
-            // The rest must run, but its replies would only take memory: the connection is closed.
-            if reply.out.len() - start > limit {
-                session.overflowed = true;
-                reply.rest = None;
-                reply.out.truncate(start);
-            }
+    let keyspace = shared.engine.keyspace();
+    // The keyspace keeps all writes of the transaction together, in the journal too. The flags are
+    // looked at inside, where the links of followed keys are kept out as well.
+    let written = keyspace.isolated(|| {
+        let place = |number: usize, key: &[u8]| keyspace.place_of(number, key);
+        match session.transaction.is_stale(place) {
+            true => reply.null_array(),
+            false => run(session, &queue, reply),
         }
     });
+    unwatch(session);
     reply.hold(written.ticket);
-    session.in_exec = false;
     session.ready.serve(&shared.waiting, (shared.engine.keyspace(), &shared.watches));
     session.command = "exec";
     Ok(Effect::Unchanged)

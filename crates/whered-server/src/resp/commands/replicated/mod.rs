@@ -467,6 +467,9 @@ impl Applier for Executor {
         self.sets = sets.as_ref().map(|_| KeyNames::default());
         sets.iter().flatten().for_each(|key| self.note_set(key));
         self.go_on(database);
+    }
+
+    fn data_exchanged(&self) {
         self.notify_all_watchers();
     }
 
