@@ -176,7 +176,11 @@ impl Connection {
         self.send_bytes(words.iter().map(|word| word.as_bytes()))
     }
 
-    fn send_bytes<'w>(&mut self, words: impl Iterator<Item = &'w [u8]>) -> Result<(), LinkError> {
+    /// As [`Connection::send`], for words that may be no text.
+    pub(crate) fn send_bytes<'w>(
+        &mut self,
+        words: impl Iterator<Item = &'w [u8]>,
+    ) -> Result<(), LinkError> {
         let mut bulks = Vec::new();
         let mut count = 0;
         for word in words {

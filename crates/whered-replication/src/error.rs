@@ -10,19 +10,25 @@ use std::io;
 pub struct LinkError {
     message: String,
     is_refusal: bool,
+    needs_dump: bool,
 }
 
 impl LinkError {
     /// A fault of the connection, or of what came over it.
     #[must_use]
     pub fn new(name: &str, what: impl fmt::Display) -> LinkError {
-        LinkError { message: format!("{name}: {what}"), is_refusal: false }
+        LinkError { message: format!("{name}: {what}"), is_refusal: false, needs_dump: false }
     }
 
     /// What a primary has answered instead of what was asked for.
     #[must_use]
     pub fn refusal(name: &str, what: impl fmt::Display) -> LinkError {
         LinkError { is_refusal: true, ..LinkError::new(name, what) }
+    }
+
+    /// What is in the stream and would come once more from the same offset.
+    pub(crate) fn in_the_way(name: &str, what: impl fmt::Display) -> LinkError {
+        LinkError { needs_dump: true, ..LinkError::new(name, what) }
     }
 
     pub(crate) fn of_socket(name: &str, error: &io::Error) -> LinkError {
@@ -33,6 +39,12 @@ impl LinkError {
     #[must_use]
     pub fn is_refusal(&self) -> bool {
         self.is_refusal
+    }
+
+    /// Whether only a dump helps, because the stream would bring the same from its offset on.
+    #[must_use]
+    pub fn needs_dump(&self) -> bool {
+        self.needs_dump
     }
 }
 

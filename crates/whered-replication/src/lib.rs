@@ -3,7 +3,8 @@
 //! For: connecting to one, asking for what follows a position (PSYNC), the dump (RDB) as keys and
 //! members, and the commands behind it with their offsets. Not for: what becomes of them, and not
 //! for being a primary. `whered-connect` imports dumps with it, `whered-server` follows. Where the
-//! primaries are, a cluster or Sentinels may say.
+//! primaries are, a cluster or Sentinels may say. Of a key that the stream alone does not tell,
+//! [`Connection::copy_key`] makes a copy.
 //!
 //! ```text
 //! Address ─> Connection ─ introduce ─> synchronize ─┬─ Full ──> DumpBody ─> rdb::Reader ─┐
@@ -19,6 +20,7 @@ pub mod cluster;
 mod connection;
 mod dump;
 mod error;
+mod key_copy;
 mod psync;
 pub mod rdb;
 mod reply;
@@ -30,6 +32,7 @@ pub use address::{Address, Credentials, Endpoint, split_port};
 pub use connection::{Closer, Connection, Patience};
 pub use dump::DumpBody;
 pub use error::LinkError;
+pub use key_copy::{COPY_MEMBERS_MAX, KeyContent, KeyCopy};
 pub use psync::{FOLLOWS_OPTION, Follows, Introduction, ReplicationId, Resync};
 pub use reply::{REPLY_BYTES_MAX, Reply};
 pub use stream::{

@@ -78,6 +78,16 @@ impl Connection {
     /// server is a reply.
     pub fn request(&mut self, words: &[&str]) -> Result<Reply, LinkError> {
         self.send(words)?;
+        self.reply()
+    }
+
+    /// As [`Connection::request`], for words that may be no text.
+    pub(crate) fn request_bytes(&mut self, words: &[&[u8]]) -> Result<Reply, LinkError> {
+        self.send_bytes(words.iter().copied())?;
+        self.reply()
+    }
+
+    fn reply(&mut self) -> Result<Reply, LinkError> {
         let until = Instant::now() + self.patience().silence;
         loop {
             match parse(self.waiting(), 0) {

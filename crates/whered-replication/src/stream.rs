@@ -280,7 +280,7 @@ impl CommandStream {
             let what = format!(
                 "sends a command or transaction that takes more than {UNIT_BYTES_MAX} bytes"
             );
-            return Err(LinkError::new(self.connection.name(), what));
+            return Err(LinkError::in_the_way(self.connection.name(), what));
         }
         let name = self.connection.name();
         if parsed.missing == 0 {

@@ -75,6 +75,13 @@ fn stat(client: &mut Client, name: &str) -> i64 {
     line.and_then(|value| value.trim().parse().ok()).expect("a counter")
 }
 
+/// How many keys were read anew by themselves.
+fn read_anew(client: &mut Client) -> u64 {
+    let info = replication(client);
+    let count = info.split(',').find_map(|field| field.strip_prefix("keys_read_anew="));
+    count.and_then(|count| count.parse().ok()).expect("a count")
+}
+
 fn replication(client: &mut Client) -> String {
     words(client, &["INFO", "replication"]).concat()
 }
@@ -271,11 +278,11 @@ fn a_plain_set_as_a_source_is_not_taken_for_nothing() {
     run(&mut theirs, &["SADD fleet:set x y", "ZUNIONSTORE fleet:c 2 fleet:a fleet:set"]);
     let found = same(&mut theirs, &mut ours);
     assert!(found.iter().any(|key| key.contains("\"x\"")), "{found:?}");
-    assert_eq!(stat(&mut theirs, "sync_full"), 2);
+    assert_eq!((stat(&mut theirs, "sync_full"), read_anew(&mut ours)), (1, 1));
 }
 
 #[test]
-fn what_needs_keys_that_are_not_here_is_synchronized_as_a_whole() {
+fn what_needs_keys_that_are_not_here_is_read_anew_by_itself() {
     let Some(primary) = Primary::start() else { return };
     let mut theirs = primary.client();
     let follower = Follower::of(&primary, "");
@@ -288,14 +295,104 @@ fn what_needs_keys_that_are_not_here_is_synchronized_as_a_whole() {
         &["MULTI", "ZINCRBY fleet:a 1 a", "ZUNIONSTORE fleet:f 2 fleet:a temporary", "EXEC"],
         &["SELECT 1", "ZADD fleet:d 1 a", "MOVE fleet:d 0", "SELECT 0"],
         &["SELECT 1", "ZADD fleet:e 1 a", "COPY fleet:e fleet:e DB 0", "SELECT 0"],
-        &["SWAPDB 0 1"],
+        &["COPY temporary fleet:g", "PEXPIREAT temporary 4102444800000", "COPY temporary fleet:h"],
+        &["SADD plain x", "RENAME plain fleet:b", "ZUNIONSTORE fleet:i 1 fleet:b"],
+        &["SET text x", "RENAME text fleet:c"],
     ]
     .into_iter()
     .enumerate()
     {
         run(&mut theirs, commands);
         same(&mut theirs, &mut ours);
-        assert_eq!(stat(&mut theirs, "sync_full"), index as i64 + 2, "{commands:?}");
+        assert_eq!(stat(&mut theirs, "sync_full"), 1, "{commands:?}");
+        assert!(read_anew(&mut ours) > index as u64, "{commands:?}");
+    }
+    run(&mut theirs, &["SELECT 0", "SWAPDB 0 1"]);
+    same(&mut theirs, &mut ours);
+    assert_eq!(stat(&mut theirs, "sync_full"), 2);
+}
+
+#[test]
+fn a_key_that_cannot_be_read_alone_is_synchronized_with_all_others() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ACL SETUSER whered on >geheim +psync +replconf +ping", "ZADD fleet:a 1 a"]);
+    let follower = Follower::of(&primary, "user = \"whered\"\npassword = \"geheim\"");
+    let mut ours = follower.client();
+    same(&mut theirs, &mut ours);
+    run(&mut theirs, &["ZADD temporary 2 b", "RENAME temporary fleet:b"]);
+    assert_eq!(same(&mut theirs, &mut ours).len(), 2);
+    assert_eq!((stat(&mut theirs, "sync_full"), read_anew(&mut ours)), (2, 0));
+    let rights = "+multi +exec +select +type +zcard +dump +pexpiretime +info ~*";
+    run(&mut theirs, &[&format!("ACL SETUSER whered {rights}"), "COPY fleet:a temporary"]);
+    run(&mut theirs, &["RENAME temporary fleet:c"]);
+    assert_eq!(same(&mut theirs, &mut ours).len(), 3);
+    assert_eq!((stat(&mut theirs, "sync_full"), read_anew(&mut ours)), (2, 1));
+    for start in (0..60_000).step_by(1000) {
+        let members = (start..start + 1000).map(|member| format!("{member} m{member}"));
+        let members: Vec<String> = members.collect();
+        run(&mut theirs, &[&format!("ZADD temporary {}", members.join(" "))]);
+    }
+    run(&mut theirs, &["RENAME temporary fleet:c"]);
+    same(&mut theirs, &mut ours);
+    assert_eq!((stat(&mut theirs, "sync_full"), read_anew(&mut ours)), (3, 1));
+}
+
+/// Commands of many clients, of which every third needs keys that are not followed.
+#[test]
+fn keys_that_are_read_anew_under_load_end_as_at_the_primary() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    same(&mut theirs, &mut ours);
+    let writers: Vec<_> = (0..4)
+        .map(|seed| {
+            let mut client = primary.client();
+            std::thread::spawn(move || {
+                let mut random = whered_random::Random::new(seed);
+                for _ in 0..3000 {
+                    let command = random_command(&mut random);
+                    client.ask(&command.split(' ').collect::<Vec<_>>());
+                }
+                client.ask(&["EXEC"]);
+            })
+        })
+        .collect();
+    writers.into_iter().for_each(|writer| writer.join().expect("the primary answers"));
+    assert!(!same(&mut theirs, &mut ours).is_empty());
+    assert_eq!(stat(&mut theirs, "sync_full"), 1);
+    assert!(read_anew(&mut ours) > 100);
+}
+
+/// A command that the primary may refuse.
+fn random_command(random: &mut whered_random::Random) -> String {
+    let mut name = || {
+        let of = ["fleet:", "fleet:", "temporary:"][random.below(3) as usize];
+        format!("{of}{}", random.below(5))
+    };
+    let (one, other, third) = (name(), name(), name());
+    let (member, score) = (random.below(20), random.below(1000));
+    match random.below(24) {
+        0..8 => format!("ZADD {one} {score} m{member}"),
+        8 => format!("ZREM {one} m{member}"),
+        9 => format!("RENAME {one} {other}"),
+        10 => format!("COPY {one} {other} REPLACE"),
+        11 => format!("ZUNIONSTORE {one} 2 {other} {third}"),
+        12 => format!("ZDIFFSTORE {one} 2 {other} {third}"),
+        13 => format!("ZRANGESTORE {one} {other} 0 5"),
+        14 => format!("GEOSEARCHSTORE {one} {other} FROMLONLAT 0 0 BYRADIUS 9000 km COUNT 3"),
+        15 => format!("DEL {one} {other}"),
+        16 => format!("PEXPIRE {one} {}", 1 + score * 3),
+        17 => format!("SADD {one} m{member}"),
+        18 => format!("SET {one} m{member}"),
+        19 => "MULTI".to_owned(),
+        20 => "EXEC".to_owned(),
+        21 => format!("ZPOPMIN {one} 2"),
+        22 => format!("ZINCRBY {one} 1.5 m{member}"),
+        _ => format!(
+            "EVAL redis.call('zadd',KEYS[1],{score},'s');return{{redis.call('rename',KEYS[1],KEYS[2])}} 2 {one} {other}"
+        ),
     }
 }
 

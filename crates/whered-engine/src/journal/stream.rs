@@ -13,6 +13,9 @@ impl ReplicationId {
     /// Forty zeros.
     pub(crate) const NONE: ReplicationId = ReplicationId([b'0'; 40]);
 
+    /// The id of a history that no primary has, for data that are of no one place of a stream.
+    pub const LOST: ReplicationId = ReplicationId([b'f'; 40]);
+
     pub(crate) fn from_bytes(digits: [u8; 40]) -> Option<ReplicationId> {
         digits.iter().all(u8::is_ascii_hexdigit).then_some(ReplicationId(digits))
     }

@@ -15,6 +15,7 @@ pub(super) fn add(registry: &mut Registry, board: &ReplicaBoard) {
     let (up, lag_bytes, lag) = (Gauges::default(), Gauges::default(), FloatGauges::default());
     let (keys, others, offset) = (Gauges::default(), Gauges::default(), Gauges::default());
     let (syncs, faults, commands) = (Counters::default(), Counters::default(), Counters::default());
+    let read_anew = Counters::default();
     for link in links {
         let primary = link.primary();
         let labels = [("replica", link.of.as_str()), ("primary", primary.as_str())];
@@ -30,6 +31,7 @@ pub(super) fn add(registry: &mut Registry, board: &ReplicaBoard) {
         }
         faults.add(labels, link.count(Count::Faults));
         commands.add(labels, link.count(Count::Commands));
+        read_anew.add(labels, link.count(Count::KeysReadAnew));
     }
     up.register(registry, "replica_up", "Whether the link has all that its primary has sent");
     let help = "Bytes of the primary's stream that have come and are not applied";
@@ -44,4 +46,6 @@ pub(super) fn add(registry: &mut Registry, board: &ReplicaBoard) {
     syncs.register(registry, "replica_syncs", "Synchronizations with the primary, by kind");
     faults.register(registry, "replica_faults", "Times that a link has failed and tried again");
     commands.register(registry, "replica_commands", "Commands of the primary that were applied");
+    let help = "Keys that were read anew, each by itself, because the stream did not tell them";
+    read_anew.register(registry, "replica_keys_read_anew", help);
 }

@@ -82,6 +82,8 @@ pub enum Count {
     Faults,
     /// Commands that were applied.
     Commands,
+    /// Keys that were read anew, each by itself.
+    KeysReadAnew,
     /// Bytes of the dump that is being taken, or was taken last.
     DumpBytes,
     /// What the primary said that this dump has; 0: it did not say.
@@ -93,7 +95,7 @@ pub enum Count {
 }
 
 impl Count {
-    const LEN: usize = 8;
+    const LEN: usize = 9;
 }
 
 impl ReplicaBoard {

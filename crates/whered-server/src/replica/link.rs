@@ -9,7 +9,7 @@
 //!
 //! Invariant: the engine's position is behind what was applied, at the end of a command or of a
 //! transaction, and both are in one entry of the journal. Where only a part of a transaction could
-//! be applied, a position is kept that no primary goes on from.
+//! be applied, and while keys are read anew, a position is kept that no primary goes on from.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use whered_engine::{Engine, StreamPosition};
 use whered_replication::{
-    CommandStream, Connection, Introduction, LinkError, Patience, ReplicationId, Resync,
+    Address, CommandStream, Connection, Introduction, LinkError, Patience, ReplicationId, Resync,
 };
 
 use super::board::{Count, LinkState, LinkStatus};
@@ -35,8 +35,6 @@ const JOURNAL_OVERHEAD_BYTES: usize = 64;
 const ACKNOWLEDGE_EVERY: Duration = Duration::from_secs(1);
 /// A primary that says nothing for so long is gone: it says PING every ten seconds.
 const SILENCE: Duration = Duration::from_secs(60);
-/// The id of a history that no primary has.
-const LOST_HISTORY: &str = "ffffffffffffffffffffffffffffffffffffffff";
 /// Behind a connection that has lasted so long, a new reason for a dump is not one of many.
 const QUIET: Duration = Duration::from_secs(60);
 
@@ -48,11 +46,13 @@ pub(super) struct Link {
     /// What is handed on to other whereds.
     pub(super) source: Arc<Source>,
     listening_port: Option<u16>,
-    stop: Arc<LinkStop>,
+    pub(super) stop: Arc<LinkStop>,
     resolve: Resolve,
     /// The kept position is of no use: only a dump helps.
     must_resync: bool,
     pauses: Pauses,
+    /// By which single keys are copied, once one was.
+    pub(super) copying: Option<Connection>,
     /// Between synchronizations that a command has made necessary.
     resync_pauses: Pauses,
     /// The last fault, until it works again.
@@ -69,7 +69,10 @@ pub(super) enum Fault {
 
 impl From<LinkError> for Fault {
     fn from(error: LinkError) -> Fault {
-        Fault::Broken(error.to_string())
+        match error.needs_dump() {
+            true => Fault::Resync(error.to_string()),
+            false => Fault::Broken(error.to_string()),
+        }
     }
 }
 
@@ -92,6 +95,7 @@ impl Link {
             stop: Arc::clone(stop),
             resolve,
             must_resync: false,
+            copying: None,
             pauses: Pauses::new(millis(50), seconds(10)),
             resync_pauses: Pauses::new(millis(100), seconds(60)),
             told: String::new(),
@@ -108,6 +112,7 @@ impl Link {
                 // A fault of ours; how far it came is not known.
                 Err(_) => Fault::Resync("applying has panicked".to_owned()),
             };
+            self.copying = None;
             self.stop.end_work();
             if self.stop.is_stopped() {
                 break;
@@ -174,7 +179,8 @@ impl Link {
         connection.acknowledge(position.offset)?;
         self.status.set_state(LinkState::Up);
         let passes_over = self.applier.passes_over();
-        self.apply(CommandStream::new(connection, position.offset, passes_over), position)
+        let stream = CommandStream::new(connection, position.offset, passes_over);
+        self.apply(&address, stream, position)
     }
 
     /// The kept position, perhaps in a history with another id: a replica has become the primary.
@@ -201,15 +207,20 @@ impl Link {
     /// Applies what comes, and says how far it is.
     fn apply(
         &mut self,
+        address: &Address,
         mut stream: CommandStream,
         mut position: StreamPosition,
     ) -> Result<(), Fault> {
         let (mut heard, mut received) = (Instant::now(), stream.received());
         let mut acknowledged = Instant::now();
         while !self.stop.is_stopped() {
-            let wait = ACKNOWLEDGE_EVERY.saturating_sub(acknowledged.elapsed());
+            let wait = match self.applier.is_due(position.offset) {
+                true => Duration::ZERO,
+                false => ACKNOWLEDGE_EVERY.saturating_sub(acknowledged.elapsed()),
+            };
             let count = self.apply_batch(&mut stream, &mut position, wait)?;
             stream.accept(count);
+            self.copy_wanted(address, position)?;
             self.status.set_offsets(position.offset, stream.received());
             // A part of a long command is a sign of life, too.
             if count > 0 || stream.received() != received {
@@ -241,7 +252,7 @@ impl Link {
         wait: Duration,
     ) -> Result<usize, Fault> {
         let batch = stream.next_batch(wait, BATCH_COMMANDS)?;
-        if batch.is_empty() {
+        if batch.is_empty() && !self.applier.is_due(position.offset) {
             return Ok(0);
         }
         let before = Progress {
@@ -249,10 +260,10 @@ impl Link {
             offset: position.offset,
             database: position.database,
             is_inside_transaction: false,
+            is_reading_anew: false,
         };
         let room_bytes = batch.size_bytes() + batch.len() * JOURNAL_OVERHEAD_BYTES;
         let (applier, id) = (&mut self.applier, position.replication_id);
-        let lost = LOST_HISTORY.parse().map_err(Fault::Broken)?;
         // No dump for a follower is made between the effects and the offset behind them.
         let Some(step) = self.source.step_soon() else {
             return Ok(0);
@@ -261,8 +272,9 @@ impl Link {
             let mut progress = before;
             let deadline = Instant::now() + BATCH_TIME;
             let result = applier.apply(batch, deadline, &mut progress);
-            let Progress { offset, database, is_inside_transaction, .. } = progress;
-            let replication_id = if is_inside_transaction { lost } else { id };
+            let Progress { offset, database, .. } = progress;
+            let is_whole = !progress.is_inside_transaction && !progress.is_reading_anew;
+            let replication_id = if is_whole { id } else { whered_engine::ReplicationId::LOST };
             ((result, progress), StreamPosition { replication_id, offset, database })
         });
         let (result, progress) = match followed {

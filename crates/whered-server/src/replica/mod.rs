@@ -19,6 +19,7 @@ mod full_sync;
 mod link;
 mod options;
 mod pauses;
+mod reread;
 mod sentinel;
 mod stop;
 
@@ -29,7 +30,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use whered_engine::{Engine, Route, SlotOwners, WriteError};
-use whered_replication::{Address, Batch, LinkError, PassesOver};
+use whered_replication::{Address, Batch, KeyCopy, LinkError, PassesOver};
 
 pub use board::{Count, LinkState, LinkStatus, ReplicaBoard};
 use cluster::RunningCluster;
@@ -63,6 +64,8 @@ pub(crate) struct Progress {
     pub(crate) database: u32,
     /// Whether a part of the next unit is applied, too.
     pub(crate) is_inside_transaction: bool,
+    /// Whether keys are being read anew, which until then hold what is of no worth.
+    pub(crate) is_reading_anew: bool,
 }
 
 /// Applies commands to the hidden database of a link.
@@ -92,6 +95,15 @@ pub(crate) trait Applier: Send {
 
     /// Whether the primary has asked for the position; asked once a batch.
     fn take_position_request(&mut self) -> bool;
+
+    /// A key of which a copy is needed, and what has made it necessary.
+    fn wanted(&self) -> Option<(Vec<u8>, String)>;
+
+    /// Here is the copy, of an offset that was not reached before.
+    fn provide(&mut self, key: &[u8], copy: KeyCopy);
+
+    /// Whether a copy is to be placed at this offset, by [`Applier::apply`].
+    fn is_due(&self, offset: i64) -> bool;
 }
 
 /// Makes what applies commands to a hidden database.

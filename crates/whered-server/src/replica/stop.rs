@@ -23,6 +23,14 @@ struct Inner {
     needs_dump: bool,
     is_working: bool,
     closer: Option<Closer>,
+    /// Of a connection beside it.
+    added: Option<Closer>,
+}
+
+impl Inner {
+    fn close(&mut self) {
+        self.closer.take().into_iter().chain(self.added.take()).for_each(|closer| closer.close());
+    }
 }
 
 impl LinkStop {
@@ -30,9 +38,7 @@ impl LinkStop {
     pub(crate) fn stop(&self) {
         let mut inner = sync::lock(&self.inner);
         inner.is_stopped = true;
-        if let Some(closer) = inner.closer.take() {
-            closer.close();
-        }
+        inner.close();
         self.changed.notify_all();
     }
 
@@ -40,9 +46,7 @@ impl LinkStop {
     pub(crate) fn reconnect(&self) {
         let mut inner = sync::lock(&self.inner);
         inner.is_woken = true;
-        if let Some(closer) = inner.closer.take() {
-            closer.close();
-        }
+        inner.close();
         self.changed.notify_all();
     }
 
@@ -71,10 +75,19 @@ impl LinkStop {
         inner.is_working
     }
 
+    /// A connection is worked with beside that of the link, which is closed at a stop as well. Gives
+    /// `false` after one: then there is to be none.
+    pub(crate) fn add_connection(&self, closer: Closer) -> bool {
+        let mut inner = sync::lock(&self.inner);
+        let is_working = inner.closer.is_some();
+        inner.added = Some(closer).filter(|_| is_working);
+        is_working
+    }
+
     /// The work with a connection is over.
     pub(crate) fn end_work(&self) {
         let mut inner = sync::lock(&self.inner);
-        (inner.is_working, inner.closer) = (false, None);
+        (inner.is_working, inner.closer, inner.added) = (false, None, None);
     }
 
     /// Whether a connection is worked with. After a stop it will not be again.

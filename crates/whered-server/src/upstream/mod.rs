@@ -120,7 +120,9 @@ impl Source {
         let (id, cursor) = here.ok_or(NO_DATA)?;
         let keyspace = self.engine.keyspace();
         let position = keyspace.position(self.link).filter(|it| it.offset == cursor.offset);
-        let position = position.ok_or(NO_DATA)?;
+        // Some keys may hold what is of no worth for a moment.
+        let is_whole = |it: &StreamPosition| it.replication_id != ReplicationId::LOST;
+        let position = position.filter(is_whole).ok_or(NO_DATA)?;
         // The history may have a new name, which the next batch will keep.
         let position = StreamPosition { replication_id: id, ..position };
         let what = (self.link, self.follows.database as usize);

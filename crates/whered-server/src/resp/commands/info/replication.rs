@@ -85,7 +85,7 @@ fn of_link(link: &LinkStatus, id: &str) -> String {
     };
     format!(
         "of={},primary={},state={state},replid={id},offset={},lag_bytes={},lag_seconds={:.3},full_syncs={},\
-         partial_syncs={},faults={},commands={},dump_keys={},dump_keys_of_other_types={},error={error}",
+         partial_syncs={},faults={},commands={},keys_read_anew={},dump_keys={},dump_keys_of_other_types={},error={error}",
         link.of,
         link.primary(),
         link.offset(),
@@ -95,6 +95,7 @@ fn of_link(link: &LinkStatus, id: &str) -> String {
         link.count(Count::PartialSyncs),
         link.count(Count::Faults),
         link.count(Count::Commands),
+        link.count(Count::KeysReadAnew),
         link.count(Count::DumpKeys),
         link.count(Count::DumpKeysOfOtherTypes),
     )

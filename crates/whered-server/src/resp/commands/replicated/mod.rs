@@ -7,17 +7,20 @@
 //! command ─ another database, or no key of `match`? ──> passed over
 //!         ─ changes sorted sets of `match` ──> `call`, with the hidden number for a database
 //!         ─ replaces one by another type ──> the key is deleted here
-//!         ─ needs what is not here (a source outside of `match`, another database) ──> Resync
+//!         ─ needs what is not here (a source outside of `match`, another database)
+//!                  └─> the keys that it writes are read anew (`rereads`)
+//!         ─ is not known, or fails here ──> Resync
 //! ```
 //!
 //! Invariants: nothing is skipped that could change a followed key: what is not known, and what
 //! fails here, asks for a synchronization as a whole. A plain set can be a source of `ZUNIONSTORE`
 //! and is not here: names of keys that may hold one are kept, and while they are not known (behind
-//! a restart) a source that is absent here asks for a synchronization, too.
+//! a restart) a source that is absent here may be one, too.
 //!
 //! Consecutive `ZADD key cell member` of one key are made as one operation, as moves come.
 
 mod class;
+mod rereads;
 mod stored_search;
 
 use std::collections::HashSet;
@@ -29,7 +32,7 @@ use mio::{Poll, Token, Waker};
 use whered_engine::geo::Cell;
 use whered_engine::{AddCondition, Engine, ExpiryCondition};
 use whered_replication::rdb::{Event, Kind, Limits, Reader};
-use whered_replication::{Batch, LONG_BYTES, PassesOver, StreamCommand};
+use whered_replication::{Batch, KeyContent, KeyCopy, LONG_BYTES, PassesOver, StreamCommand};
 
 use super::{Entry, KeySpec, call, number};
 use crate::replica::{Applier, Obstacle, Progress, ReplicaOptions};
@@ -41,6 +44,7 @@ use crate::resp::reply::Reply;
 use crate::resp::session::{Session, SharedState};
 use crate::resp::users::{User, Users};
 use class::{CommandClass, class_of};
+use rereads::Rereads;
 
 /// Names of keys with plain sets are kept up to this size.
 const SETS_BYTES_MAX: usize = 16 << 20;
@@ -61,6 +65,7 @@ pub(crate) struct Executor {
     wants_position: bool,
     /// Keys that may hold plain sets; `None`: not known.
     sets: Option<KeyNames>,
+    rereads: Rereads,
     /// The RESP listener, whose clients may watch followed keys.
     listener: Option<Arc<SharedState>>,
 }
@@ -109,6 +114,7 @@ impl Executor {
             is_in_transaction: false,
             wants_position: false,
             sets: None,
+            rereads: Rereads::default(),
             listener,
         })
     }
@@ -122,6 +128,9 @@ impl Executor {
         let Some(class) = class_of(name) else {
             return Err(resync(format!("'{}' is not known", name.escape_ascii())));
         };
+        if !self.rereads.is_empty() && self.reads_what_is_read_anew(class, args)? {
+            return Ok(());
+        }
         match class {
             CommandClass::Nothing => Ok(()),
             CommandClass::Cluster => cluster(args),
@@ -190,12 +199,53 @@ impl Executor {
         }
         match reads {
             _ if !writes => Ok(()),
-            Some(key) => Err(not_followed(args, key)),
-            None if stored_search::may_differ(&self.session, args) => Err(resync(format!(
-                "{} stores members of which Redis finds or takes others",
-                shown(args)
-            ))),
+            Some(key) => self.reread_written(entry, args, &not_followed(args, key)),
+            None if stored_search::may_differ(&self.session, args) => {
+                let why = "stores members of which Redis finds or takes others";
+                self.reread_written(entry, args, &format!("{} {why}", shown(args)))
+            }
             None => self.call(entry, args),
+        }
+    }
+
+    /// Whether a command has a key that is being read anew. The keys that it writes are read anew
+    /// as well, and it is not to be carried out.
+    fn reads_what_is_read_anew(
+        &mut self,
+        class: CommandClass,
+        args: Args<'_>,
+    ) -> Result<bool, Obstacle> {
+        let is_here = u64::from(self.database) == self.options.database as u64;
+        let may_read = match class {
+            CommandClass::SortedSet | CommandClass::Combination | CommandClass::Rename => is_here,
+            CommandClass::Copy | CommandClass::Move => is_here,
+            _ => false,
+        };
+        if !may_read {
+            return Ok(false);
+        }
+        let entry = self.entry(args)?;
+        if !entry.command.keys_of(args).any(|(key, _)| self.rereads.has(key)) {
+            return Ok(false);
+        }
+        let why = format!("{} needs a key that is read anew itself", shown(args));
+        self.reread_written(entry, args, &why)?;
+        Ok(true)
+    }
+
+    /// Reads the followed keys anew that a command writes.
+    fn reread_written(&mut self, entry: &Entry, args: Args<'_>, why: &str) -> Result<(), Obstacle> {
+        let written = entry.command.keys_of(args).filter(|(_, access)| access.writes());
+        written.map(|(key, _)| key).try_for_each(|key| self.reread(key, why))
+    }
+
+    /// Reads a key anew, if it is followed.
+    fn reread(&mut self, key: &[u8], why: &str) -> Result<(), Obstacle> {
+        let is_possible =
+            !self.options.has(self.options.database as u64, key) || self.rereads.want(key, why);
+        match is_possible {
+            true => Ok(()),
+            false => Err(resync(format!("{why}, as many others do"))),
         }
     }
 
@@ -207,11 +257,9 @@ impl Executor {
             for (source, _) in sources {
                 let may_be_set = self.sets.as_ref().is_none_or(|sets| sets.names.contains(source));
                 if self.is_followed(source) && !self.exists(source) && may_be_set {
-                    return Err(resync(format!(
-                        "{} reads '{}', which may be a plain set",
-                        shown(args),
-                        source.escape_ascii()
-                    )));
+                    let source = source.escape_ascii();
+                    let why = format!("{} reads '{source}', which may be a plain set", shown(args));
+                    return self.reread(target, &why);
                 }
             }
         }
@@ -242,7 +290,7 @@ impl Executor {
         };
         self.note_set_like(from, to);
         match (self.is_followed(from), self.is_followed(to)) {
-            (false, true) => Err(not_followed(args, from)),
+            (false, true) => self.reread(to, &not_followed(args, from)),
             (true, true) if self.exists(from) => {
                 let entry = self.entry(args)?;
                 self.call(entry, args)
@@ -259,8 +307,13 @@ impl Executor {
         let (Some(from), Some(to)) = (args.get(1), args.get(2)) else {
             return Err(resync(format!("{} lacks keys", shown(args))));
         };
-        let option = (3..args.len()).find(|at| args.is(*at, "db"));
-        let target = option.and_then(|at| number::integer(args.get(at + 1)?));
+        // The last `DB` counts.
+        let (mut options, mut target) = (3..args.len(), None);
+        while let Some(at) = options.next() {
+            if args.is(at, "db") {
+                target = options.next().and_then(|at| number::integer(args.at(at)));
+            }
+        }
         let ours = self.options.database as i64;
         let (here, target) = (i64::from(self.database), target.unwrap_or(i64::from(self.database)));
         if target != ours || !self.options.has(ours as u64, to) {
@@ -268,7 +321,7 @@ impl Executor {
         }
         self.note_set_like(from, to);
         if here != ours || !self.is_followed(from) {
-            return Err(not_followed(args, from));
+            return self.reread(to, &not_followed(args, from));
         }
         if !self.exists(from) {
             return self.delete(to);
@@ -290,7 +343,7 @@ impl Executor {
         match i64::from(self.database) == ours {
             true => self.delete(key),
             false if to == ours && self.options.has(ours as u64, key) => {
-                Err(resync(format!("{} moves a key from another database", shown(args))))
+                self.reread(key, &format!("{} moves a key from another database", shown(args)))
             }
             false => Ok(()),
         }
@@ -312,7 +365,26 @@ impl Executor {
         if !self.is_followed(key) {
             return Ok(());
         }
-        let wrong = |error: &dyn std::fmt::Display| resync(format!("{}: {error}", shown(args)));
+        let ttl = number::integer(ttl);
+        let ttl = ttl.ok_or_else(|| resync(format!("{}: no time to live", shown(args))))?;
+        let is_absolute = (4..args.len()).any(|at| args.is(at, "absttl"));
+        let now =
+            if is_absolute { 0 } else { self.session.engine().keyspace().now_millis() as i64 };
+        let expires_at_millis = (ttl > 0).then(|| ttl.saturating_add(now));
+        self.place(key, payload, expires_at_millis).map_err(|error| match error {
+            Obstacle::Resync(why) => resync(format!("{}: {why}", shown(args))),
+            refused @ Obstacle::Refused(_) => refused,
+        })
+    }
+
+    /// Puts what `DUMP` gives in the place of what a followed key holds.
+    fn place(
+        &mut self,
+        key: &[u8],
+        payload: &[u8],
+        expires_at_millis: Option<i64>,
+    ) -> Result<(), Obstacle> {
+        let wrong = |error: &dyn std::fmt::Display| resync(error.to_string());
         let mut reader =
             Reader::of_payload(payload, Limits::default()).map_err(|error| wrong(&error))?;
         let mut members: Vec<(Vec<u8>, f64)> = Vec::new();
@@ -329,16 +401,12 @@ impl Executor {
                 Event::Note { .. } | Event::SortedSet { .. } | Event::SortedSetEnd => {}
             }
         }
-        let ttl = number::integer(ttl).ok_or_else(|| wrong(&"no time to live"))?;
-        let is_absolute = (4..args.len()).any(|at| args.is(at, "absttl"));
         let keyspace = self.session.engine().keyspace();
-        let now = if is_absolute { 0 } else { keyspace.now_millis() as i64 };
         let scores: Vec<(&[u8], f64)> =
             members.iter().map(|(member, score)| (&member[..], *score)).collect();
         let served = self.session.number;
         keyspace.store_scores(served, key, &scores).map_err(|error| refused(&error))?;
-        if ttl > 0 {
-            let at = ttl.saturating_add(now);
+        if let Some(at) = expires_at_millis {
             let set = keyspace.set_expiry(served, key, at, ExpiryCondition::default());
             set.map_err(|error| refused(&error))?;
         }
@@ -409,9 +477,9 @@ impl Executor {
         }
     }
 
-    /// A key may hold a plain set from now on.
+    /// A key of the database that is followed may hold a plain set from now on.
     fn note_set(&mut self, key: &[u8]) {
-        let is_followed = self.is_followed(key);
+        let is_followed = self.options.has(self.options.database as u64, key);
         if let Some(sets) = self.sets.as_mut().filter(|_| is_followed)
             && sets.names.insert(key.into())
         {
@@ -438,6 +506,9 @@ impl Executor {
         points: &mut Vec<Point<'a>>,
     ) -> Result<usize, Obstacle> {
         points.clear();
+        if !self.rereads.is_empty() {
+            return Ok(0);
+        }
         let Some((key, first)) = commands.next().as_ref().and_then(point_of) else {
             return Ok(0);
         };
@@ -456,14 +527,36 @@ impl Executor {
     }
 }
 
+impl Executor {
+    /// Places copies that are of this offset.
+    fn place_due(&mut self, offset: i64) -> Result<(), Obstacle> {
+        if self.rereads.next_due().is_some_and(|due| due < offset) {
+            return Err(resync("a copy of a key is of the middle of a transaction".to_owned()));
+        }
+        while let Some((key, content)) = self.rereads.take_due(offset) {
+            match content {
+                KeyContent::SortedSet { payload, expires_at_millis } => {
+                    self.place(&key, &payload, expires_at_millis)?;
+                }
+                KeyContent::Set => {
+                    self.note_set(&key);
+                    self.delete(&key)?;
+                }
+                KeyContent::Absent | KeyContent::Other => self.delete(&key)?,
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Applier for Executor {
     fn go_on(&mut self, database: u32) {
         self.database = database;
         self.is_in_transaction = false;
+        self.rereads.clear();
     }
 
     fn begin(&mut self, database: u32, sets: Option<Vec<Vec<u8>>>) {
-        self.go_on(self.options.database as u32);
         self.sets = sets.as_ref().map(|_| KeyNames::default());
         sets.iter().flatten().for_each(|key| self.note_set(key));
         self.go_on(database);
@@ -486,6 +579,9 @@ impl Applier for Executor {
         let mut points = Vec::with_capacity(POINTS_MAX);
         let mut done = 0;
         let mut look = COMMANDS_BETWEEN_LOOKS;
+        progress.is_reading_anew = !self.rereads.is_empty();
+        self.place_due(progress.offset)?;
+        progress.is_reading_anew = !self.rereads.is_empty();
         while let Some(command) = batch.get(done) {
             let next = (done..batch.len()).filter_map(|index| batch.get(index));
             let added = self.add_points(next, &mut points)?;
@@ -501,6 +597,14 @@ impl Applier for Executor {
             progress.commands = done;
             progress.database = self.database;
             progress.offset = batch.get(done - 1).map_or(progress.offset, |last| last.offset);
+            progress.is_reading_anew = !self.rereads.is_empty();
+            if progress.is_reading_anew {
+                self.place_due(progress.offset)?;
+                progress.is_reading_anew = !self.rereads.is_empty();
+                if self.rereads.wanted().is_some() {
+                    break;
+                }
+            }
             if done >= look {
                 look = done + COMMANDS_BETWEEN_LOOKS;
                 if Instant::now() >= deadline {
@@ -513,6 +617,18 @@ impl Applier for Executor {
 
     fn take_position_request(&mut self) -> bool {
         std::mem::take(&mut self.wants_position)
+    }
+
+    fn wanted(&self) -> Option<(Vec<u8>, String)> {
+        self.rereads.wanted().map(|(key, why)| (key.to_vec(), why.to_owned()))
+    }
+
+    fn provide(&mut self, key: &[u8], copy: KeyCopy) {
+        self.rereads.provide(key, copy);
+    }
+
+    fn is_due(&self, offset: i64) -> bool {
+        self.rereads.next_due().is_some_and(|due| due <= offset)
     }
 }
 
@@ -559,9 +675,9 @@ fn refused(error: &whered_engine::WriteError) -> Obstacle {
     Obstacle::Refused(error.to_string())
 }
 
-fn not_followed(args: Args<'_>, key: &[u8]) -> Obstacle {
+fn not_followed(args: Args<'_>, key: &[u8]) -> String {
     let key = key.escape_ascii();
-    resync(format!("{} reads '{key}', which 'match' and 'database' do not name", shown(args)))
+    format!("{} reads '{key}', which 'match' and 'database' do not name", shown(args))
 }
 
 /// A command's name and first key.
