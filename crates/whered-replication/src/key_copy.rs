@@ -55,8 +55,8 @@ impl Connection {
     /// Copies a key of a numbered database.
     ///
     /// # Errors
-    /// The connection ends; the user may not read the key; a sorted set has more than
-    /// [`COPY_MEMBERS_MAX`] members or takes more than [`REPLY_BYTES_MAX`]; the server is no primary.
+    /// The connection ends; the user may not read the key; the server is no primary; a sorted set
+    /// has more than [`COPY_MEMBERS_MAX`] members or takes more than [`REPLY_BYTES_MAX`].
     ///
     /// # Cost
     /// Two or three round trips. The primary is busy as long as `DUMP` takes.
@@ -67,10 +67,7 @@ impl Connection {
             self.expect(&[b"SELECT", database.to_string().as_bytes()])?;
         }
         for _ in 0..LOOKS_MAX {
-            let is_sorted_set = match self.expect(&[b"TYPE", key])?.text() {
-                Some("zset") => true,
-                _ => false,
-            };
+            let is_sorted_set = self.expect(&[b"TYPE", key])?.text() == Some("zset");
             if is_sorted_set {
                 match self.request_bytes(&[b"ZCARD", key])? {
                     Reply::Integer(count) if count <= COPY_MEMBERS_MAX => {}

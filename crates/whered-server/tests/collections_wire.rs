@@ -361,7 +361,7 @@ fn a_followed_collection_is_unavailable_until_its_data_comes_and_is_then_read_li
         load.member(member, cell.bits() as f64).unwrap();
     }
     load.end_sorted_set().unwrap();
-    load.finish(stream).unwrap();
+    load.finish(stream, || ()).unwrap();
     for path in paths {
         assert_eq!(get(&server, path).status, 200, "{path}");
     }

@@ -199,6 +199,10 @@ fn every_command_that_a_primary_sends_has_its_effect() {
             "GEORADIUS fleet:geo 13 52 600 km STORE fleet:radius",
             "GEORADIUSBYMEMBER fleet:geo ann 900 km STOREDIST fleet:distances",
             "COPY fleet:a fleet:copy",
+            "COPY fleet:a fleet:here DB 1 DB 0",
+            "COPY fleet:a fleet:there DB 0 DB 1",
+            "PFADD visitors a",
+            "PFCOUNT visitors",
             "RENAME fleet:copy fleet:renamed",
             "RENAMENX fleet:renamed fleet:again",
             "PEXPIREAT fleet:again 4102444800000",
@@ -350,7 +354,13 @@ fn keys_that_are_read_anew_under_load_end_as_at_the_primary() {
         .map(|seed| {
             let mut client = primary.client();
             std::thread::spawn(move || {
-                let mut random = whered_random::Random::new(seed);
+                let mut state: u64 = seed;
+                // Numerical Recipes' generator; its high bits are random enough.
+                let mut random = move |below: u64| {
+                    state =
+                        state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    (state >> 33) % below
+                };
                 for _ in 0..3000 {
                     let command = random_command(&mut random);
                     client.ask(&command.split(' ').collect::<Vec<_>>());
@@ -366,14 +376,14 @@ fn keys_that_are_read_anew_under_load_end_as_at_the_primary() {
 }
 
 /// A command that the primary may refuse.
-fn random_command(random: &mut whered_random::Random) -> String {
+fn random_command(random: &mut impl FnMut(u64) -> u64) -> String {
     let mut name = || {
-        let of = ["fleet:", "fleet:", "temporary:"][random.below(3) as usize];
-        format!("{of}{}", random.below(5))
+        let of = ["fleet:", "fleet:", "temporary:"][random(3) as usize];
+        format!("{of}{}", random(5))
     };
     let (one, other, third) = (name(), name(), name());
-    let (member, score) = (random.below(20), random.below(1000));
-    match random.below(24) {
+    let (member, score) = (random(20), random(1000));
+    match random(24) {
         0..8 => format!("ZADD {one} {score} m{member}"),
         8 => format!("ZREM {one} m{member}"),
         9 => format!("RENAME {one} {other}"),

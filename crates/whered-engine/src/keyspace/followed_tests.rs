@@ -384,10 +384,10 @@ fn a_key_lies_where_its_link_has_it() {
     let keyspace = keyspace();
     add(&keyspace, 0, b"own", b"m", 1.0);
     add(&keyspace, served_number(1), b"fleet", b"m", 1.0);
-    assert_eq!(keyspace.place_of(0, b"own"), Some(0));
-    assert_eq!(keyspace.place_of(0, b"fleet"), None);
+    assert_eq!(keyspace.stored_number(0, b"own"), Some(0));
+    assert_eq!(keyspace.stored_number(0, b"fleet"), None);
     keyspace.set_routes(vec![route(0, "fleet", &[1])]);
-    assert_eq!(keyspace.place_of(0, b"fleet"), Some(served_number(1)));
+    assert_eq!(keyspace.stored_number(0, b"fleet"), Some(served_number(1)));
 }
 
 #[test]

@@ -12,7 +12,7 @@
 //! reads and sweeping: here      members: keyspace/members.rs      whole keys: keyspace/whole.rs
 //! all keys of a database: keyspace/listing.rs       what a snapshot takes: keyspace/saving.rs
 //! which key is followed, and where it lies: keyspace/followed.rs   how far: keyspace/positions.rs
-//! full synchronizations: keyspace/load.rs   what is freed behind a transaction: keyspace/removed.rs
+//! full synchronizations: keyspace/load.rs     freed behind a transaction: keyspace/removed.rs
 //! ```
 //!
 //! Invariants:
@@ -214,7 +214,7 @@ impl Keyspace {
 
     /// The number in which a key lies that clients ask for in this database: another one for a key
     /// that is followed. `None` when it does not exist. O(1).
-    pub fn place_of(&self, number: usize, key: &[u8]) -> Option<usize> {
+    pub fn stored_number(&self, number: usize, key: &[u8]) -> Option<usize> {
         let _guard = self.log.gate().shared();
         let place = self.number_of(number, key)?;
         self.live(number, key, |_| place)

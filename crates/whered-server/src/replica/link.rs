@@ -220,7 +220,7 @@ impl Link {
             };
             let count = self.apply_batch(&mut stream, &mut position, wait)?;
             stream.accept(count);
-            self.copy_wanted(address, position)?;
+            self.copy_pending_keys(address, position)?;
             self.status.set_offsets(position.offset, stream.received());
             // A part of a long command is a sign of life, too.
             if count > 0 || stream.received() != received {

@@ -97,7 +97,7 @@ pub(crate) trait Applier: Send {
     fn take_position_request(&mut self) -> bool;
 
     /// A key of which a copy is needed, and what has made it necessary.
-    fn wanted(&self) -> Option<(Vec<u8>, String)>;
+    fn pending_reread(&self) -> Option<(Vec<u8>, String)>;
 
     /// Here is the copy, of an offset that was not reached before.
     fn provide(&mut self, key: &[u8], copy: KeyCopy);

@@ -21,8 +21,8 @@ use super::link::{Fault, Link, engine_id};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Link {
-    /// Copies the keys that are wanted.
-    pub(super) fn copy_wanted(
+    /// Copies the keys that are to be read anew.
+    pub(super) fn copy_pending_keys(
         &mut self,
         address: &Address,
         position: StreamPosition,
@@ -30,7 +30,7 @@ impl Link {
         let alone = |why: &str, error: &dyn std::fmt::Display| {
             Fault::Resync(format!("{why}; the key alone cannot be read: {error}"))
         };
-        while let Some((key, why)) = self.applier.wanted() {
+        while let Some((key, why)) = self.applier.pending_reread() {
             let copy = self.copy(address, &key).map_err(|error| alone(&why, &error))?;
             if engine_id(copy.id)? != position.replication_id || copy.offset < position.offset {
                 return Err(alone(&why, &"the primary has another history now"));

@@ -23,7 +23,7 @@ struct Inner {
     needs_dump: bool,
     is_working: bool,
     closer: Option<Closer>,
-    /// Of a connection beside it.
+    /// Of the second connection.
     added: Option<Closer>,
 }
 
@@ -75,8 +75,8 @@ impl LinkStop {
         inner.is_working
     }
 
-    /// A connection is worked with beside that of the link, which is closed at a stop as well. Gives
-    /// `false` after one: then there is to be none.
+    /// Work begins with a second connection, which is closed at a stop as well. Gives `false` after
+    /// one: then there is to be none.
     pub(crate) fn add_connection(&self, closer: Closer) -> bool {
         let mut inner = sync::lock(&self.inner);
         let is_working = inner.closer.is_some();

@@ -4,8 +4,8 @@
 //! Not for: how the queue lies in memory (`resp/transaction`), who is kept out (`resp/gate`).
 //!
 //! The replies of a transaction are one reply: it is held until the last write in it is durable.
-//! Each handler returns whether it changed its keys (`effect`). `EXEC` itself notices a key that has
-//! expired and one that `FLUSHALL` or `FLUSHDB` has removed.
+//! Each handler returns whether it changed its keys (`effect`). `EXEC` itself notices a key that
+//! has expired and one that `FLUSHALL` or `FLUSHDB` has removed.
 
 use std::sync::Arc;
 
@@ -166,7 +166,7 @@ fn watch(session: &mut Session, args: Args<'_>, reply: &mut Reply) -> Outcome {
     }
     let (shared, number) = (Arc::clone(&session.shared), session.number);
     for key in args.from(1) {
-        let place = || shared.engine.keyspace().place_of(number, key);
+        let place = || shared.engine.keyspace().stored_number(number, key);
         session.transaction.watch(&shared.watches, number, key, place);
     }
     reply.ok();
@@ -191,7 +191,7 @@ fn exec(session: &mut Session, _: Args<'_>, reply: &mut Reply) -> Outcome {
     // The keyspace keeps all writes of the transaction together, in the journal too. The flags are
     // looked at inside, where the links of followed keys are kept out as well.
     let written = keyspace.isolated(|| {
-        let place = |number: usize, key: &[u8]| keyspace.place_of(number, key);
+        let place = |number: usize, key: &[u8]| keyspace.stored_number(number, key);
         match session.transaction.is_stale(place) {
             true => reply.null_array(),
             false => run(session, &queue, reply),

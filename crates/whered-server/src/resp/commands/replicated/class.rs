@@ -172,8 +172,8 @@ mod tests {
          zdiffstore zincrby zinterstore zpopmax zpopmin zrangestore zrem zremrangebylex \
          zremrangebyrank zremrangebyscore zunionstore";
 
-    /// Commands with the flag `may_replicate` of those versions, but for those of scripts, which are
-    /// sent as their effects.
+    /// Commands with the flag `may_replicate` of those versions, but for those of scripts, of which
+    /// the effects are sent.
     const MAY_REPLICATE: &str = "pfcount publish spublish cluster";
 
     #[test]

@@ -242,7 +242,7 @@ impl Executor {
     /// Reads a key anew, if it is followed.
     fn reread(&mut self, key: &[u8], why: &str) -> Result<(), Obstacle> {
         let is_possible =
-            !self.options.has(self.options.database as u64, key) || self.rereads.want(key, why);
+            !self.options.has(self.options.database as u64, key) || self.rereads.request(key, why);
         match is_possible {
             true => Ok(()),
             false => Err(resync(format!("{why}, as many others do"))),
@@ -371,14 +371,14 @@ impl Executor {
         let now =
             if is_absolute { 0 } else { self.session.engine().keyspace().now_millis() as i64 };
         let expires_at_millis = (ttl > 0).then(|| ttl.saturating_add(now));
-        self.place(key, payload, expires_at_millis).map_err(|error| match error {
+        self.restore_payload(key, payload, expires_at_millis).map_err(|error| match error {
             Obstacle::Resync(why) => resync(format!("{}: {why}", shown(args))),
             refused @ Obstacle::Refused(_) => refused,
         })
     }
 
     /// Puts what `DUMP` gives in the place of what a followed key holds.
-    fn place(
+    fn restore_payload(
         &mut self,
         key: &[u8],
         payload: &[u8],
@@ -529,14 +529,14 @@ impl Executor {
 
 impl Executor {
     /// Places copies that are of this offset.
-    fn place_due(&mut self, offset: i64) -> Result<(), Obstacle> {
+    fn apply_due_copies(&mut self, offset: i64) -> Result<(), Obstacle> {
         if self.rereads.next_due().is_some_and(|due| due < offset) {
             return Err(resync("a copy of a key is of the middle of a transaction".to_owned()));
         }
         while let Some((key, content)) = self.rereads.take_due(offset) {
             match content {
                 KeyContent::SortedSet { payload, expires_at_millis } => {
-                    self.place(&key, &payload, expires_at_millis)?;
+                    self.restore_payload(&key, &payload, expires_at_millis)?;
                 }
                 KeyContent::Set => {
                     self.note_set(&key);
@@ -580,7 +580,7 @@ impl Applier for Executor {
         let mut done = 0;
         let mut look = COMMANDS_BETWEEN_LOOKS;
         progress.is_reading_anew = !self.rereads.is_empty();
-        self.place_due(progress.offset)?;
+        self.apply_due_copies(progress.offset)?;
         progress.is_reading_anew = !self.rereads.is_empty();
         while let Some(command) = batch.get(done) {
             let next = (done..batch.len()).filter_map(|index| batch.get(index));
@@ -599,9 +599,9 @@ impl Applier for Executor {
             progress.offset = batch.get(done - 1).map_or(progress.offset, |last| last.offset);
             progress.is_reading_anew = !self.rereads.is_empty();
             if progress.is_reading_anew {
-                self.place_due(progress.offset)?;
+                self.apply_due_copies(progress.offset)?;
                 progress.is_reading_anew = !self.rereads.is_empty();
-                if self.rereads.wanted().is_some() {
+                if self.rereads.next_pending().is_some() {
                     break;
                 }
             }
@@ -619,8 +619,8 @@ impl Applier for Executor {
         std::mem::take(&mut self.wants_position)
     }
 
-    fn wanted(&self) -> Option<(Vec<u8>, String)> {
-        self.rereads.wanted().map(|(key, why)| (key.to_vec(), why.to_owned()))
+    fn pending_reread(&self) -> Option<(Vec<u8>, String)> {
+        self.rereads.next_pending().map(|(key, why)| (key.to_vec(), why.to_owned()))
     }
 
     fn provide(&mut self, key: &[u8], copy: KeyCopy) {
