@@ -231,6 +231,33 @@ fn every_command_that_a_primary_sends_has_its_effect() {
 }
 
 #[test]
+fn long_values_of_other_types_are_passed_over_and_long_names_are_not() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    run(&mut theirs, &["ZADD fleet:a 1 a", "ZADD fleet:b 2 b", "RPUSH list 2 1", "SET w1 1"]);
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    same(&mut theirs, &mut ours);
+    let value = "x".repeat(100_000);
+    for command in [
+        &["SET", "", &value][..],
+        &["SET", "fleet:a", &value],
+        &["MSET", "fleet:b", &value, "", "y"],
+        &["SORT", "list", "BY", "w*", "STORE", "fleet:sorted"],
+        &["ZADD", "fleet:a1", "1", &value],
+    ] {
+        assert!(!theirs.ask(command).starts_with('-'), "{}", command[0]);
+    }
+    assert_eq!(same(&mut theirs, &mut ours).len(), 1);
+    assert_eq!(stat(&mut theirs, "sync_full"), 1);
+    let name = format!("fleet:{value}");
+    theirs.ask(&["ZADD", &name, "1", "a"]);
+    assert_eq!(same(&mut theirs, &mut ours).len(), 2);
+    theirs.ask(&["SET", &name, "text"]);
+    assert_eq!(same(&mut theirs, &mut ours).len(), 1);
+}
+
+#[test]
 fn restored_values_are_followed_and_values_of_other_types_remove_the_key() {
     let Some(primary) = Primary::start() else { return };
     let mut theirs = primary.client();
