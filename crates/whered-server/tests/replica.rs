@@ -369,6 +369,33 @@ fn a_key_that_cannot_be_read_alone_is_synchronized_with_all_others() {
     assert_eq!((stat(&mut theirs, "sync_full"), read_anew(&mut ours)), (3, 1));
 }
 
+#[test]
+fn nothing_is_promoted_and_no_offset_is_told_while_a_key_is_being_read_anew() {
+    let Some(primary) = Primary::start() else { return };
+    let mut theirs = primary.client();
+    let follower = Follower::of(&primary, "");
+    let mut ours = follower.client();
+    run(&mut theirs, &["ZADD fleet:b 1 old", "ZADD temporary 2 new"]);
+    same(&mut theirs, &mut ours);
+    // The copy has to wait for the primary, which answers nobody.
+    let rename = request(&[b"RENAME", b"temporary", b"fleet:b"]);
+    theirs.send(&[rename, request(&[b"CLIENT", b"PAUSE", b"1500", b"ALL"])].concat());
+    (0..2).for_each(|_| drop(theirs.reply()));
+    while replication(&mut ours).contains("lag_bytes=0") {
+        std::thread::yield_now();
+    }
+    let refused = ours.ask(&["REPLICAOF", "NO", "ONE"]);
+    assert!(refused.contains("is being read anew"), "{refused}");
+    assert_eq!(words(&mut ours, &["ZRANGE", "fleet:b", "0", "-1"]), ["old"]);
+    same(&mut theirs, &mut ours);
+    assert_eq!(words(&mut ours, &["ZRANGE", "fleet:b", "0", "-1"]), ["new"]);
+    assert_eq!(ours.ask(&["REPLICAOF", "NO", "ONE"]), "+OK\r\n");
+    assert_eq!(
+        (stat(&mut theirs, "sync_full"), ours.ask(&["ZADD", "fleet:b", "3", "c"])),
+        (1, ":1\r\n".to_owned())
+    );
+}
+
 /// Commands of many clients, of which every third needs keys that are not followed.
 #[test]
 fn keys_that_are_read_anew_under_load_end_as_at_the_primary() {

@@ -51,6 +51,8 @@ pub(super) struct Link {
     /// The kept position is of no use: only a dump helps.
     must_resync: bool,
     pauses: Pauses,
+    /// Up to where everything is here; behind the position while keys are read anew.
+    whole_offset: i64,
     /// By which single keys are copied, once one was.
     pub(super) copying: Option<Connection>,
     /// Between synchronizations that a command has made necessary.
@@ -95,6 +97,7 @@ impl Link {
             stop: Arc::clone(stop),
             resolve,
             must_resync: false,
+            whole_offset: -1,
             copying: None,
             pauses: Pauses::new(millis(50), seconds(10)),
             resync_pauses: Pauses::new(millis(100), seconds(60)),
@@ -213,6 +216,7 @@ impl Link {
     ) -> Result<(), Fault> {
         let (mut heard, mut received) = (Instant::now(), stream.received());
         let mut acknowledged = Instant::now();
+        self.whole_offset = position.offset;
         while !self.stop.is_stopped() {
             let wait = match self.applier.is_due(position.offset) {
                 true => Duration::ZERO,
@@ -221,7 +225,7 @@ impl Link {
             let count = self.apply_batch(&mut stream, &mut position, wait)?;
             stream.accept(count);
             self.copy_pending_keys(address, position)?;
-            self.status.set_offsets(position.offset, stream.received());
+            self.status.set_offsets(self.whole_offset, stream.received());
             // A part of a long command is a sign of life, too.
             if count > 0 || stream.received() != received {
                 (heard, received) = (Instant::now(), stream.received());
@@ -237,7 +241,7 @@ impl Link {
             }
             let is_asked = self.applier.take_position_request();
             if is_asked || acknowledged.elapsed() >= ACKNOWLEDGE_EVERY {
-                stream.connection().acknowledge(position.offset)?;
+                stream.connection().acknowledge(self.whole_offset)?;
                 acknowledged = Instant::now();
             }
         }
@@ -284,6 +288,9 @@ impl Link {
         self.source.backlog().push(batch.pieces(progress.commands), progress.offset);
         drop(step);
         (position.offset, position.database) = (progress.offset, progress.database);
+        if !progress.is_reading_anew {
+            self.whole_offset = position.offset;
+        }
         match result {
             Ok(()) => Ok(progress.commands),
             Err(Obstacle::Resync(why)) => Err(Fault::Resync(why)),

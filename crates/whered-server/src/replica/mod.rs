@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
-use whered_engine::{Engine, Route, SlotOwners, WriteError};
+use whered_engine::{Engine, Position, ReplicationId, Route, SlotOwners, WriteError};
 use whered_replication::{Address, Batch, KeyCopy, LinkError, PassesOver};
 
 pub use board::{Count, LinkState, LinkStatus, ReplicaBoard};
@@ -296,12 +296,40 @@ impl Replicas {
         self.context.board.upstream.stop();
     }
 
+    /// The replicas of which some keys hold what is of no worth.
+    fn unfinished(&self) -> Vec<Position> {
+        let positions = self.context.engine.keyspace().positions().into_iter();
+        positions.filter(|it| it.stream.replication_id == ReplicationId::LOST).collect()
+    }
+
+    /// Refuses while a link that works is about to bring such keys up to date.
+    fn check_finished(&self) -> Result<(), WriteError> {
+        let unfinished = self.unfinished();
+        let links = self.context.board.links();
+        let is_working = |position: &&Position| {
+            let mut up = links.iter().filter(|link| link.state() == LinkState::Up);
+            up.any(|link| link.number == position.link)
+        };
+        match unfinished.iter().find(is_working) {
+            None => Ok(()),
+            Some(position) => Err(WriteError::Refused(format!(
+                "a key of the replica {} is being read anew; allowed: to ask once more",
+                position.name
+            ))),
+        }
+    }
+
     /// Ends all links and makes own keys of what they have followed. Gives how many there were.
     ///
     /// # Errors
-    /// The journal has no room or has failed. The links have ended, and what they followed stays.
+    /// Keys are being read anew: nothing has changed. The journal has no room or has failed: the
+    /// links have ended, and what they followed stays.
     pub(crate) fn promote(&mut self) -> Result<usize, WriteError> {
+        self.check_finished()?;
         self.stop();
+        for Position { name, .. } in self.unfinished() {
+            tracing::warn!("a key of the replica {name} may be older than the others");
+        }
         let keyspace = self.context.engine.keyspace();
         let links: Vec<usize> =
             keyspace.routes().iter().flat_map(|route| route.links.clone()).collect();
