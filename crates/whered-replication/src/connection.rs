@@ -206,7 +206,7 @@ impl Connection {
             let waiting = self.waiting();
             let Some(end) = waiting[searched..].iter().position(|byte| *byte == b'\n') else {
                 searched = waiting.len();
-                if searched > LINE_BYTES_MAX {
+                if searched > LINE_BYTES_MAX || begun.elapsed() > self.patience.preparing {
                     return Err(LinkError::new(&self.name, "sends a line that does not end"));
                 }
                 self.fill_patiently()?;

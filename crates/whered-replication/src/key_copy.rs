@@ -1,11 +1,15 @@
 //! One key of a primary, read while its stream goes on, and the offset that the copy is of.
 //!
 //! ```text
-//! TYPE, ZCARD ─ few members? ─> MULTI, TYPE, DUMP, PEXPIRETIME, INFO replication, EXEC
+//! TYPE, ZCARD ─ few members? ─> MULTI, CONFIG GET import-mode, TYPE, DUMP, PEXPIRETIME,
+//!                               INFO replication, EXEC
 //! ```
 //!
 //! A primary carries a transaction out between two commands of its stream. So the offset that
 //! `INFO` gives in one is the end of all commands that the copy has, and none has come since.
+//!
+//! A Valkey in import mode hides keys whose time is over and keeps them, so that nobody can tell
+//! whether there is one: then there are no copies.
 //!
 //! Not for: large keys. `DUMP` keeps a primary busy as long as it takes, and its reply is in memory
 //! as a whole: see [`COPY_MEMBERS_MAX`]. Facts: `multi.c` and `replication.c` of Redis and Valkey.
@@ -20,7 +24,7 @@ pub const COPY_MEMBERS_MAX: i64 = 50_000;
 /// How often a key is looked at that has become another type meanwhile.
 const LOOKS_MAX: usize = 4;
 const RIGHTS: &str =
-    "allowed: a user who may also '+multi +exec +select +type +zcard +dump +pexpiretime +info'";
+    "allowed: a user with +multi +exec +select +config|get +type +zcard +dump +pexpiretime +info";
 
 /// A key as it was at an offset of its primary's stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,8 +59,9 @@ impl Connection {
     /// Copies a key of a numbered database.
     ///
     /// # Errors
-    /// The connection ends; the user may not read the key; the server is no primary; a sorted set
-    /// has more than [`COPY_MEMBERS_MAX`] members or takes more than [`REPLY_BYTES_MAX`].
+    /// The connection ends; the user may not read the key; the server is no primary, or is in
+    /// import mode; a sorted set has more than [`COPY_MEMBERS_MAX`] members or takes more than
+    /// [`REPLY_BYTES_MAX`].
     ///
     /// # Cost
     /// Two or three round trips. The primary is busy as long as `DUMP` takes.
@@ -95,6 +100,7 @@ impl Connection {
         is_sorted_set: bool,
     ) -> Result<Option<KeyCopy>, LinkError> {
         self.expect(&[b"MULTI"])?;
+        self.expect(&[b"CONFIG", b"GET", b"import-mode"])?;
         self.expect(&[b"TYPE", key])?;
         if is_sorted_set {
             self.expect(&[b"DUMP", key])?;
@@ -102,9 +108,15 @@ impl Connection {
         }
         self.expect(&[b"INFO", b"replication"])?;
         let reply = self.expect(&[b"EXEC"])?;
-        let Some([kind, value @ .., info]) = reply.array() else {
+        let Some([mode, kind, value @ .., info]) = reply.array() else {
             return Err(self.unexpected("EXEC", &reply));
         };
+        if let Some(error @ Reply::Error(_)) = reply.array().into_iter().flatten().find(is_error) {
+            return Err(self.unexpected("EXEC", error));
+        }
+        if mode.field("import-mode").is_some_and(|mode| mode.text() != Some("no")) {
+            return Err(LinkError::refusal(self.name(), "is in import mode"));
+        }
         let (id, offset) = position(info)
             .ok_or_else(|| LinkError::refusal(self.name(), "does not say that it is a primary"))?;
         let content = match (kind.text(), value) {
@@ -140,6 +152,10 @@ impl Connection {
         };
         LinkError::refusal(self.name(), what)
     }
+}
+
+fn is_error(reply: &&Reply) -> bool {
+    matches!(reply, Reply::Error(_))
 }
 
 /// The history and the offset in what `INFO replication` of a primary says.

@@ -100,7 +100,11 @@ impl Connection {
                     return Err(LinkError::new(self.name(), what));
                 }
                 Ok(None) => {}
-                Err(NotAReply) => {
+                Err(ReplyFault::TooLong) => {
+                    let what = format!("has a reply of more than {REPLY_BYTES_MAX} bytes");
+                    return Err(LinkError::refusal(self.name(), what));
+                }
+                Err(ReplyFault::NotAReply) => {
                     return Err(LinkError::new(
                         self.name(),
                         "does not answer as a Redis does; allowed: the RESP port of a Redis or Valkey",
@@ -116,10 +120,16 @@ impl Connection {
 }
 
 #[derive(Debug)]
-struct NotAReply;
+enum ReplyFault {
+    NotAReply,
+    /// It says that a text is longer than [`REPLY_BYTES_MAX`].
+    TooLong,
+}
+
+use ReplyFault::NotAReply;
 
 /// A reply and its length; `None` while it is not whole.
-fn parse(bytes: &[u8], depth: usize) -> Result<Option<(Reply, usize)>, NotAReply> {
+fn parse(bytes: &[u8], depth: usize) -> Result<Option<(Reply, usize)>, ReplyFault> {
     let Some(end) = bytes.windows(2).position(|pair| pair == b"\r\n") else {
         let is_line = matches!(bytes.first(), None | Some(b'+' | b'-'));
         return if is_line || bytes.len() <= HEADER_BYTES_MAX { Ok(None) } else { Err(NotAReply) };
@@ -136,7 +146,7 @@ fn parse(bytes: &[u8], depth: usize) -> Result<Option<(Reply, usize)>, NotAReply
         b'$' => {
             let length = usize::try_from(number(())?).map_err(|_| NotAReply)?;
             if length > REPLY_BYTES_MAX {
-                return Err(NotAReply);
+                return Err(ReplyFault::TooLong);
             }
             let Some(text) = bytes.get(behind..behind + length + 2) else { return Ok(None) };
             let text = text.strip_suffix(b"\r\n").ok_or(NotAReply)?;

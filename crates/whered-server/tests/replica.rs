@@ -354,7 +354,7 @@ fn a_key_that_cannot_be_read_alone_is_synchronized_with_all_others() {
     run(&mut theirs, &["ZADD temporary 2 b", "RENAME temporary fleet:b"]);
     assert_eq!(same(&mut theirs, &mut ours).len(), 2);
     assert_eq!((stat(&mut theirs, "sync_full"), read_anew(&mut ours)), (2, 0));
-    let rights = "+multi +exec +select +type +zcard +dump +pexpiretime +info ~*";
+    let rights = "+multi +exec +select +config|get +type +zcard +dump +pexpiretime +info ~*";
     run(&mut theirs, &[&format!("ACL SETUSER whered {rights}"), "COPY fleet:a temporary"]);
     run(&mut theirs, &["RENAME temporary fleet:c"]);
     assert_eq!(same(&mut theirs, &mut ours).len(), 3);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use whered_engine::{WriteError, sync};
+use whered_engine::{ReplicationId, WriteError, sync};
 use whered_replication::cluster::Topology;
 
 use crate::upstream::Upstream;
@@ -59,6 +59,8 @@ pub struct LinkStatus {
     state: Mutex<LinkState>,
     /// Where the primary was found last.
     primary: Mutex<String>,
+    /// The history that it was in last.
+    history: Mutex<Option<ReplicationId>>,
     began: Instant,
     /// Milliseconds since `began`: when the primary was heard last, when everything that it had
     /// sent was applied last, and when the state changed.
@@ -173,6 +175,7 @@ impl LinkStatus {
             max_lag,
             state: Mutex::new(LinkState::Connecting),
             primary: Mutex::default(),
+            history: Mutex::default(),
             began: Instant::now(),
             heard: AtomicU64::new(0),
             current: AtomicU64::new(0),
@@ -193,6 +196,12 @@ impl LinkStatus {
     #[must_use]
     pub fn primary(&self) -> String {
         sync::lock(&self.primary).clone()
+    }
+
+    /// The history of the primary that the offsets are of; `None` before the first connection.
+    #[must_use]
+    pub fn history(&self) -> Option<ReplicationId> {
+        *sync::lock(&self.history)
     }
 
     /// The offset up to which everything is applied; -1: there are no data.
@@ -251,6 +260,10 @@ impl LinkStatus {
     pub(crate) fn set_primary(&self, name: &str) {
         name.clone_into(&mut sync::lock(&self.primary));
         self.note(&self.heard);
+    }
+
+    pub(crate) fn set_history(&self, id: ReplicationId) {
+        *sync::lock(&self.history) = Some(id);
     }
 
     /// The primary was heard.

@@ -53,6 +53,8 @@ pub(super) struct Link {
     pauses: Pauses,
     /// Up to where everything is here; behind the position while keys are read anew.
     whole_offset: i64,
+    /// When that was so last.
+    pub(super) whole: Instant,
     /// By which single keys are copied, once one was.
     pub(super) copying: Option<Connection>,
     /// Between synchronizations that a command has made necessary.
@@ -98,6 +100,7 @@ impl Link {
             resolve,
             must_resync: false,
             whole_offset: -1,
+            whole: Instant::now(),
             copying: None,
             pauses: Pauses::new(millis(50), seconds(10)),
             resync_pauses: Pauses::new(millis(100), seconds(60)),
@@ -178,6 +181,7 @@ impl Link {
             }
             (Resync::Full { id, offset }, _) => self.full_sync(&mut connection, id, offset)?,
         };
+        self.status.set_history(position.replication_id);
         self.status.set_offsets(position.offset, position.offset);
         connection.acknowledge(position.offset)?;
         self.status.set_state(LinkState::Up);
@@ -216,7 +220,7 @@ impl Link {
     ) -> Result<(), Fault> {
         let (mut heard, mut received) = (Instant::now(), stream.received());
         let mut acknowledged = Instant::now();
-        self.whole_offset = position.offset;
+        (self.whole_offset, self.whole) = (position.offset, Instant::now());
         while !self.stop.is_stopped() {
             let wait = match self.applier.is_due(position.offset) {
                 true => Duration::ZERO,
@@ -289,7 +293,7 @@ impl Link {
         drop(step);
         (position.offset, position.database) = (progress.offset, progress.database);
         if !progress.is_reading_anew {
-            self.whole_offset = position.offset;
+            (self.whole_offset, self.whole) = (position.offset, Instant::now());
         }
         match result {
             Ok(()) => Ok(progress.commands),

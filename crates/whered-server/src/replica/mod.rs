@@ -302,15 +302,9 @@ impl Replicas {
         positions.filter(|it| it.stream.replication_id == ReplicationId::LOST).collect()
     }
 
-    /// Refuses while a link that works is about to bring such keys up to date.
-    fn check_finished(&self) -> Result<(), WriteError> {
-        let unfinished = self.unfinished();
-        let links = self.context.board.links();
-        let is_working = |position: &&Position| {
-            let mut up = links.iter().filter(|link| link.state() == LinkState::Up);
-            up.any(|link| link.number == position.link)
-        };
-        match unfinished.iter().find(is_working) {
+    /// Refuses where one of these links has such keys.
+    fn check_finished(&self, links: &[usize]) -> Result<(), WriteError> {
+        match self.unfinished().iter().find(|position| links.contains(&position.link)) {
             None => Ok(()),
             Some(position) => Err(WriteError::Refused(format!(
                 "a key of the replica {} is being read anew; allowed: to ask once more",
@@ -322,13 +316,19 @@ impl Replicas {
     /// Ends all links and makes own keys of what they have followed. Gives how many there were.
     ///
     /// # Errors
-    /// Keys are being read anew: nothing has changed. The journal has no room or has failed: the
-    /// links have ended, and what they followed stays.
+    /// A key is being read anew by a link that works: nothing has changed, unless that began just
+    /// now. The journal has no room or has failed. Then the links have ended, and what they
+    /// followed stays.
     pub(crate) fn promote(&mut self) -> Result<usize, WriteError> {
-        self.check_finished()?;
+        let links = self.context.board.links();
+        let working = links.iter().filter(|link| link.state() == LinkState::Up);
+        let working: Vec<usize> = working.map(|link| link.number).collect();
+        self.check_finished(&working)?;
         self.stop();
+        self.check_finished(&working)?;
+        // Of a primary that is away there is nothing better.
         for Position { name, .. } in self.unfinished() {
-            tracing::warn!("a key of the replica {name} may be older than the others");
+            tracing::warn!("some keys of the replica {name} may be others than at its primary");
         }
         let keyspace = self.context.engine.keyspace();
         let links: Vec<usize> =

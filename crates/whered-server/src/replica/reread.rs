@@ -18,7 +18,10 @@ use super::board::Count;
 use super::link::{Fault, Link, engine_id};
 
 /// How long the primary may take for a copy: until then nothing is applied.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long there may always be a key that is read anew: until then the primary is not told that
+/// anything has come.
+const UNFINISHED_MAX: Duration = Duration::from_secs(60);
 
 impl Link {
     /// Copies the keys that are to be read anew.
@@ -31,6 +34,9 @@ impl Link {
             Fault::Resync(format!("{why}; the key alone cannot be read: {error}"))
         };
         while let Some((key, why)) = self.applier.pending_reread() {
+            if self.whole.elapsed() > UNFINISHED_MAX {
+                return Err(Fault::Resync(format!("{why}, and others do so all the time")));
+            }
             let copy = self.copy(address, &key).map_err(|error| alone(&why, &error))?;
             if engine_id(copy.id)? != position.replication_id || copy.offset < position.offset {
                 return Err(alone(&why, &"the primary has another history now"));
@@ -54,7 +60,10 @@ impl Link {
                 }
             }
         }
-        let patience = Patience { opening: PATIENCE, silence: PATIENCE, ..Patience::default() };
+        if self.stop.is_stopped() {
+            return Err(LinkError::new(&address.endpoint.to_string(), "is not followed any more"));
+        }
+        let patience = Patience { opening: PATIENCE, silence: PATIENCE, preparing: PATIENCE };
         let mut connection = Connection::open(address, patience)?;
         let closer = connection.closer();
         let closer = closer.map_err(|error| LinkError::new(connection.name(), error))?;

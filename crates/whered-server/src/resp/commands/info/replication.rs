@@ -3,6 +3,8 @@
 //! Not for: the figures themselves (`crate::replica`). With several links, `master_...` are of the
 //! first one, `up` is said when all are, and each link has a line of its own.
 
+use whered_engine::ReplicationId;
+
 use super::{line, zeros};
 use crate::replica::{Count, LinkState, LinkStatus};
 use crate::resp::session::Session;
@@ -46,17 +48,22 @@ pub(super) fn section(session: &Session, text: &mut String) {
     line(text, "replica_announced", 1);
     line(text, "connected_slaves", session.shared.context.replicas.upstream.follower_count());
     line(text, "master_failover_state", "no-failover");
-    if let Some(position) = session.engine().keyspace().position(first.number) {
-        line(text, "master_replid", position.replication_id);
+    if let Some(id) = history_of(session, first) {
+        line(text, "master_replid", id);
     }
     line(text, "master_replid2", "0".repeat(40));
     line(text, "master_repl_offset", first.offset().max(0));
     backlog(text);
     for (index, link) in links.iter().enumerate() {
-        let position = session.engine().keyspace().position(link.number);
-        let id = position.map_or_else(String::new, |it| it.replication_id.to_string());
+        let id = history_of(session, link).map_or_else(String::new, |id| id.to_string());
         line(text, &format!("whered_replica{index}"), of_link(link, &id));
     }
+}
+
+/// The history that a link's data are of.
+fn history_of(session: &Session, link: &LinkStatus) -> Option<ReplicationId> {
+    let position = session.engine().keyspace().position(link.number)?;
+    Some(link.history().unwrap_or(position.replication_id))
 }
 
 fn backlog(text: &mut String) {
