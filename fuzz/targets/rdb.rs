@@ -48,6 +48,7 @@ fn keys_of<R: Read>(mut reader: Reader<R>) -> Option<u64> {
     while let Some(event) = reader.next_event().ok()? {
         bytes += match event {
             Event::Note { name, value } => name.len() + value.len(),
+            Event::SlotImport { name, ranges } => name.len() + ranges.len(),
             Event::Text { key, value } => key.name.len() + value.len(),
             Event::SortedSet { key, .. } | Event::Skipped { key, .. } => key.name.len(),
             Event::Member { member, score } => {

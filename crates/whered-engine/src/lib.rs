@@ -83,8 +83,8 @@ pub use keyspace::value::{Data, Kind, Members, MembersByRank, Ordered, TextForm,
 pub use keyspace::{
     AddCondition, Added, Aggregate, Combination, CombineOperation, CombinedMembers, DATABASE_COUNT,
     ExpiryCondition, Found, Increment, KeyRole, Keyspace, LINKS_MAX, Load, Popped, Position,
-    Renamed, ReplicationId, Route, SLOTS, ScoreRules, SetText, SlotOwners, StreamPosition,
-    TextChange, TextExpiry, TextSet, key_slot, load_number, served_number,
+    Renamed, ReplicationId, Route, SLOTS, ScoreRules, SetText, SlotImport, SlotOwners,
+    StreamPosition, TextChange, TextExpiry, TextSet, key_slot, load_number, served_number,
 };
 pub use prefix_sets::{LoadOptions, PrefixSets, ReadyMembers, SetInfo, SetOperation};
 pub use rulesets::{

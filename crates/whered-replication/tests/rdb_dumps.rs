@@ -3,7 +3,7 @@
 mod rdb;
 
 use rdb::{Drops, Dump, lines_by, lines_of, lines_within, unhex};
-use whered_replication::rdb::{Event, Kind, Limits, Reader};
+use whered_replication::rdb::{Event, Kind, Limits, Reader, Writer};
 
 const SMALL: &str = include_str!("rdb/data/redis-7.0.hex");
 const KEYS: &str = include_str!("rdb/data/keys.txt");
@@ -268,11 +268,44 @@ fn types_and_opcodes_that_two_servers_use_otherwise_go_by_the_magic() {
     // Valkey: a job and its slots. Redis: classes of modules' data.
     let valkey = valkey.raw(&[243]).string("job").length(1).length(5).length(9);
     let redis = redis.raw(&[243, 1]).raw(b"CLAS").raw(&[2, 7, 5]).string("text").raw(&[0]);
-    for dump in [valkey, redis] {
+    let (hash, import, zset) = ("hash 0 68 -", "import 6a6f62 [(5, 9)]", "zset 0 7a - 6d=2.5");
+    for (dump, expected) in [(valkey, &[hash, import, zset][..]), (redis, &[hash, zset])] {
         let dump = dump.key(5, "z").length(1).string("m").raw(&2.5f64.to_le_bytes()).end();
         let lines = lines_of(&dump[..]).expect("it is whole");
-        assert_eq!(lines, ["hash 0 68 -", "zset 0 7a - 6d=2.5"]);
+        assert_eq!(lines, expected);
     }
+}
+
+#[test]
+fn slots_that_a_valkey_imports_are_given_and_those_that_no_cluster_has_are_refused() {
+    let dump = |ranges: &[(usize, usize)]| {
+        let head = Dump::new("VALKEY080").raw(&[243]).string("job").length(ranges.len());
+        let add = |dump: Dump, (first, last): &(usize, usize)| dump.length(*first).length(*last);
+        ranges.iter().fold(head, add).end()
+    };
+    let read = |ranges: &[(usize, usize)]| lines_of(&dump(ranges)[..]);
+    let lines = read(&[(0, 0), (7, 16383)]).expect("it is whole");
+    assert_eq!(lines, ["import 6a6f62 [(0, 0), (7, 16383)]"]);
+    for ranges in [&[(5, 4)][..], &[(0, 16384)], &[(0, 0); 16385]] {
+        let refused = read(ranges).expect_err("no cluster has them").to_string();
+        assert!(refused.contains("allowed: 0 to 16383"), "{refused}");
+    }
+}
+
+#[test]
+fn imports_that_were_written_are_read_with_the_keys_behind_them() {
+    let ranges: Vec<(u16, u16)> = (0..8192).map(|slot| (2 * slot, 2 * slot)).collect();
+    let imports = [(&b"one"[..], &[(5, 9), (300, 16383)][..]), (b"two", &ranges)];
+    let mut writer = Writer::with_imports(Vec::new(), 3, 0, &imports).expect("it takes all");
+    writer.sorted_set(b"z", 1, None).expect("it takes all");
+    writer.member(b"m", 2.5).expect("it takes all");
+    let lines = lines_of(&writer.end().expect("it takes all")[..]).expect("it is whole");
+    let expected = [
+        "import 6f6e65 [(5, 9), (300, 16383)]".to_owned(),
+        format!("import 74776f {ranges:?}"),
+        "zset 3 7a - 6d=2.5".to_owned(),
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]

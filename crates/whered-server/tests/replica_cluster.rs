@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -296,14 +297,177 @@ fn keys_of_a_slot_that_was_taken_by_force_are_not_served() {
     equal("at first", &follower, &cluster);
     let (from, to) = (&cluster.nodes[0], &cluster.nodes[1]);
     for slot in slots_with_keys(from).into_iter().take(3) {
-        let slot = slot.to_string();
-        for words in [["IMPORTING", &from.id], ["NODE", &to.id]] {
-            let words = ["CLUSTER", "SETSLOT", &slot, words[0], words[1]];
-            assert_eq!(to.client().ask(&words), "+OK\r\n");
-        }
+        take_by_force(slot, from, to);
     }
     eventually("lost keys", || cluster.sorted_sets("fleet:*").len() == 97);
     equal("after slots were taken by force", &follower, &cluster);
+}
+
+/// Gives a slot to a node that does not have its keys.
+fn take_by_force(slot: u16, from: &cluster::Node, to: &cluster::Node) {
+    let slot = slot.to_string();
+    for words in [["IMPORTING", &from.id], ["NODE", &to.id]] {
+        let words = ["CLUSTER", "SETSLOT", &slot, words[0], words[1]];
+        assert_eq!(to.client().ask(&words), "+OK\r\n");
+    }
+}
+
+/// Slots of the first node that are migrated.
+const MIGRATED: RangeInclusive<u16> = 0..=2729;
+
+fn is_migrated(key: &[u8]) -> bool {
+    MIGRATED.contains(&key_slot(key))
+}
+
+/// Begins to migrate slots as `CLUSTER MIGRATESLOTS` of Valkey 9 does; gives the reply.
+fn migrate(source: &cluster::Node, target: &cluster::Node) -> String {
+    let [first, last] = [MIGRATED.start(), MIGRATED.end()].map(u16::to_string);
+    let words =
+        ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &first, &last, "NODE", target.id.as_str()];
+    source.client().ask(&words)
+}
+
+/// Lets migrations of a node wait before their end, or go on.
+fn hold(source: &cluster::Node, is_held: bool) {
+    let held = if is_held { "1" } else { "0" };
+    let reply = source.client().ask(&["DEBUG", "SLOTMIGRATION", "PREVENT-PAUSE", held]);
+    assert_eq!(reply, "+OK\r\n");
+}
+
+/// The state of the last migration that a node has begun.
+fn migration_state(source: &cluster::Node) -> String {
+    let reply = source.client().ask(&["CLUSTER", "GETSLOTMIGRATIONS"]);
+    let mut lines = reply.lines().skip_while(|line| *line != "state");
+    lines.nth(2).unwrap_or_default().to_owned()
+}
+
+/// Waits until the keys have been sent, and changes are sent as they come.
+fn wait_for_changes(source: &cluster::Node) {
+    eventually("a migration that sends changes", || {
+        ["replicating", "waiting-to-pause"].contains(&migration_state(source).as_str())
+    });
+}
+
+/// Keys of migrated slots, which are at the first node.
+fn fill(node: &cluster::Node) -> Vec<String> {
+    let names = (0..).map(|number| format!("fleet:m{number}"));
+    let keys: Vec<String> = names.filter(|key| is_migrated(key.as_bytes())).take(2000).collect();
+    let members: Vec<String> = (0..40).map(|number| number.to_string()).collect();
+    let mut client = node.client();
+    for keys in keys.chunks(50) {
+        let add = |key: &String| {
+            let pairs = members.iter().flat_map(|member| [member.as_bytes(), member.as_bytes()]);
+            request(&[&b"ZADD"[..], key.as_bytes()].into_iter().chain(pairs).collect::<Vec<_>>())
+        };
+        client.send(&keys.iter().flat_map(add).collect::<Vec<u8>>());
+        keys.iter().for_each(|_| assert_eq!(client.reply().bytes, b":40\r\n"));
+    }
+    keys
+}
+
+/// A migration that goes on: what must not be seen meanwhile.
+struct MigrationWatch<'a> {
+    source: &'a cluster::Node,
+    /// Follows the whole cluster.
+    whole: &'a Follower,
+    /// Keys of migrated slots, and those that were removed.
+    left: Vec<String>,
+    gone: Vec<String>,
+}
+
+impl MigrationWatch<'_> {
+    /// Removes keys at the source, one after the other. One that was gone at the follower of the
+    /// cluster does not come back, and these followers of the target see no key of the slots.
+    fn remove(&mut self, count: usize, of_target: &[&Follower]) {
+        let (mut client, mut ours) = (self.source.client(), self.whole.client());
+        for _ in 0..count {
+            let key = self.left.pop().expect("there are keys left");
+            assert_eq!(client.ask(&["DEL", &key]), ":1\r\n");
+            let end = Instant::now() + Duration::from_secs(60);
+            while ours.ask(&["EXISTS", &key]) != ":0\r\n" {
+                assert!(Instant::now() < end, "{key} was removed");
+            }
+            self.gone.push(key);
+            let words = std::iter::once("EXISTS").chain(self.gone.iter().map(String::as_str));
+            assert_eq!(ours.ask(&words.collect::<Vec<_>>()), ":0\r\n", "removed keys are back");
+            of_target.iter().for_each(|follower| assert_none_migrated(follower));
+        }
+    }
+}
+
+fn assert_none_migrated(follower: &Follower) {
+    let mut seen = keys(&mut follower.client(), "fleet:*");
+    seen.retain(|key| is_migrated(key));
+    assert!(seen.is_empty(), "{} keys of slots that are imported are seen", seen.len());
+}
+
+/// Waits until a follower of one node has what that has.
+fn equal_to_node(what: &str, follower: &Follower, node: &cluster::Node) {
+    eventually(what, || {
+        let mut client = node.client();
+        let names = keys(&mut client, "fleet:*");
+        let theirs: BTreeMap<Vec<u8>, Vec<u8>> =
+            names.into_iter().map(|key| (key.clone(), members(&mut client, &key))).collect();
+        follower.sorted_sets() == Ok(theirs)
+    });
+}
+
+#[test]
+fn migrated_slots_are_seen_when_the_migration_ends_and_removed_keys_do_not_come_back() {
+    let Some(cluster) = TestCluster::start("migration") else { return skip() };
+    let (source, target) = (&cluster.nodes[0], &cluster.nodes[1]);
+    let help = source.client().ask(&["CLUSTER", "HELP"]);
+    if !help.contains("MIGRATESLOTS") {
+        return println!("skipped: the server does not know CLUSTER MIGRATESLOTS");
+    }
+    let left = fill(source);
+    let addresses: Vec<SocketAddr> = cluster.nodes.iter().map(|node| node.address).collect();
+    let load = Load::start(addresses.clone());
+    let whole = Follower::start("migration", &format!("cluster://{}", addresses[0]));
+    let of_target = format!("redis://{}", target.address);
+    let mut single = Follower::start("migration-target", &of_target);
+    eventually("dumps", || whole.sum("full_syncs") == 3 && single.sum("full_syncs") == 1);
+    eventually("all keys", || whole.client().ask(&["EXISTS", &left[0]]) == ":1\r\n");
+    let mut watched = MigrationWatch { source, whole: &whole, left, gone: Vec::new() };
+
+    // One that is given up.
+    hold(source, true);
+    assert_eq!(migrate(source, target), "+OK\r\n");
+    watched.remove(40, &[&single]);
+    wait_for_changes(source);
+    watched.remove(5, &[&single]);
+    assert_eq!(source.client().ask(&["CLUSTER", "CANCELSLOTMIGRATIONS"]), "+OK\r\n");
+    watched.remove(5, &[&single]);
+    eventually("dumps", || whole.sum("full_syncs") == 4 && single.sum("full_syncs") == 2);
+    watched.remove(5, &[&single]);
+
+    // One that ends, with connections that are cut, a start, and a dump in the middle of it.
+    assert_eq!(migrate(source, target), "+OK\r\n");
+    watched.remove(40, &[&single]);
+    wait_for_changes(source);
+    // The target still has these, and does not learn of it.
+    target.pause(true);
+    watched.remove(3, &[]);
+    target.pause(false);
+    watched.remove(5, &[&single]);
+    target.client().ask(&["CLIENT", "KILL", "TYPE", "replica"]);
+    watched.remove(5, &[&single]);
+    single.restart();
+    let late = Follower::start("migration-late", &of_target);
+    eventually("a dump", || late.sum("full_syncs") == 1);
+    eventually("the link goes on", || single.sum("partial_syncs") == 1);
+    watched.remove(20, &[&single, &late]);
+    hold(source, false);
+    eventually("the end of the migration", || migration_state(source) == "success");
+    watched.remove(0, &[]);
+    load.wait_for(200);
+    load.end();
+    equal("after migrations", &whole, &cluster);
+    equal_to_node("the same as at the target", &single, target);
+    equal_to_node("the same as at the target", &late, target);
+    assert!(whole.sorted_sets().is_ok_and(|sets| sets.len() >= watched.left.len()));
+    // A migration that has failed asks for a dump, and nothing else does.
+    assert_eq!([&whole, &single, &late].map(|it| it.sum("full_syncs")), [4, 0, 1]);
 }
 
 #[test]

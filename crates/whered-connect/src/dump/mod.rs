@@ -239,7 +239,7 @@ impl<'a> Writer<'a> {
 
     fn take(&mut self, event: Event<'_>) -> Result<(), ConnectError> {
         let taken = match event {
-            Event::Note { .. } => Ok(()),
+            Event::Note { .. } | Event::SlotImport { .. } => Ok(()),
             Event::Skipped { key, kind } => {
                 if self.is_selected(key) {
                     self.tally.skip(kind);

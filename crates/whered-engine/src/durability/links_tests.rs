@@ -11,8 +11,8 @@ use whered_store::SimulatedDisk;
 use super::tests::{Dump, Random, World};
 use crate::error::{EngineError, WriteError};
 use crate::keyspace::{
-    AddCondition, ExpiryCondition, KeyRole, Load, Route, ScoreRules, StreamPosition, load_number,
-    served_number,
+    AddCondition, ExpiryCondition, KeyRole, Load, Route, ScoreRules, SlotImport, StreamPosition,
+    load_number, served_number,
 };
 
 /// After any time that a test runs at.
@@ -36,7 +36,7 @@ fn apply(world: &World, number: usize, random: &mut Random) -> Result<(), WriteE
     let (key, other, member) = (key(random), key(random), member(random));
     let score = random.below(1 << 40) as f64;
     let rules = ScoreRules::default();
-    match random.below(12) {
+    match random.below(13) {
         0..4 => {
             let points = [(&member[..], Cell::from_bits(score as u64).expect("40 bits"))];
             keyspace.add_points(number, &key, &points, AddCondition::Always).map(drop)
@@ -48,6 +48,7 @@ fn apply(world: &World, number: usize, random: &mut Random) -> Result<(), WriteE
         8 => keyspace.rename(number, &key, &other, false).map(drop),
         9 => keyspace.copy((number, &key), (number, &other), true).map(drop),
         10 => keyspace.delete_keys(number, &[&key[..]]).map(drop),
+        11 => keyspace.set_imports(number, &imports(random)).map(drop),
         _ => {
             let at = (FAR_MILLIS + random.below(9)) as i64;
             keyspace.set_expiry(number, &key, at, ExpiryCondition::default()).map(drop)
@@ -55,19 +56,36 @@ fn apply(world: &World, number: usize, random: &mut Random) -> Result<(), WriteE
     }
 }
 
+/// Migrations of slots that go on, as a primary may tell of them.
+fn imports(random: &mut Random) -> Vec<SlotImport> {
+    let import = |n: u64, random: &mut Random| {
+        let range = |from: u64| (from as u16, (from + 5) as u16);
+        let ranges = (0..=random.below(3)).map(|k| range(1000 * n + 10 * k)).collect();
+        SlotImport { name: format!("job{n}").into_bytes(), ranges }
+    };
+    (0..random.below(3)).map(|n| import(n, random)).collect()
+}
+
+/// What a link serves, and what is not seen of it.
+type Served = (Dump, Vec<SlotImport>);
+
+fn served(world: &World) -> Served {
+    (world.keys_of(served_number(0)), world.keyspace.imports(served_number(0)))
+}
+
 /// A link at work, and what it has served at each position.
 struct Follower<'a> {
     world: &'a World,
     load: Option<Load<'a>>,
     offset: i64,
-    served: BTreeMap<i64, Dump>,
+    served: BTreeMap<i64, Served>,
 }
 
 impl<'a> Follower<'a> {
     fn new(world: &'a World) -> Follower<'a> {
         assert_eq!(world.keyspace.link("fleet"), Some(0));
         let offset = world.keyspace.position(0).map_or(0, |stream| stream.offset);
-        let served = BTreeMap::from([(offset, world.keys_of(served_number(0)))]);
+        let served = BTreeMap::from([(offset, served(world))]);
         Follower { world, load: None, offset, served }
     }
 
@@ -75,7 +93,7 @@ impl<'a> Follower<'a> {
         match random.below(20) {
             0 => self.load = Some(self.world.keyspace.begin_load(0).expect("there is room")),
             1..6 => self.load_on(random),
-            6 => self.finish(),
+            6 => self.finish(random),
             7 => self.load = None,
             _ => {
                 let _ = self.follow(random);
@@ -99,7 +117,7 @@ impl<'a> Follower<'a> {
 
     fn note(&mut self) -> Result<(), WriteError> {
         self.offset = self.world.keyspace.position(0).map_or(0, |stream| stream.offset);
-        self.served.insert(self.offset, self.world.keys_of(served_number(0)));
+        self.served.insert(self.offset, served(self.world));
         Ok(())
     }
 
@@ -118,8 +136,11 @@ impl<'a> Follower<'a> {
         load.end_sorted_set().expect("there is room");
     }
 
-    fn finish(&mut self) {
-        let Some(load) = self.load.take() else { return };
+    fn finish(&mut self, random: &mut Random) {
+        let Some(mut load) = self.load.take() else { return };
+        for import in imports(random) {
+            load.import(import).expect("it is right");
+        }
         self.offset += 1000;
         load.finish(stream(self.offset), || ()).expect("there is room");
         self.note().expect("it is a position");
@@ -128,7 +149,7 @@ impl<'a> Follower<'a> {
     /// The data after a crash must be those that were served at the position after it.
     fn check_crash(&self, seed: u64, at: &str) -> World {
         let other = World::open(self.world.disk.crash(seed));
-        let found = other.keys_of(served_number(0));
+        let found = served(&other);
         let offset = other.keyspace.position(0).map_or(0, |stream| stream.offset);
         let expected = self.served.get(&offset);
         assert_eq!(Some(&found), expected, "{at}: position {offset}");

@@ -103,8 +103,10 @@ impl<'a> Saver<'a> {
             push_to_batch(&mut block, operation.kind(), &operation.encode());
         }
         for position in self.keyspace.positions() {
-            let operation = position.operation();
-            push_to_batch(&mut block, operation.kind(), &operation.encode());
+            let imports = self.keyspace.imports_operation(position.link);
+            for operation in [Some(position.operation()), imports].into_iter().flatten() {
+                push_to_batch(&mut block, operation.kind(), &operation.encode());
+            }
         }
         for name in prefix_sets.names() {
             let none = Operation::AddPrefixes {

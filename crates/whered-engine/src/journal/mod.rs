@@ -3,10 +3,12 @@
 //! Plain data goes in and out: this folder knows none of the things that operations change.
 //!
 //! - [`operation`] has the operations and their bytes;
-//! - [`numbers`] says which numbered databases there are, and [`stream`] what a position is;
+//! - [`numbers`] says which numbered databases there are, [`stream`] what a position is, and
+//!   [`imports`] which slots a primary takes over;
 //! - [`log`] reserves room, appends, and says when a write is durable;
 //! - [`watch`] collects what is appended for those who follow collections.
 
+pub(crate) mod imports;
 pub(crate) mod log;
 pub(crate) mod numbers;
 pub(crate) mod operation;

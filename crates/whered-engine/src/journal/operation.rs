@@ -34,6 +34,7 @@
 //!   DiscardZone     zone
 //!   SetPosition     link | number u8 | 40 digits of an id | offset u64 | database u32
 //!   ForgetPosition  link | number u8          the keys of the link's numbers go, too
+//!   SetImports      number u8 | { name | count u32 | { first slot u16 | last slot u16 }* }*
 //!   Promote         number u8 | database u8   all keys of one number go to the other
 //!   Batch           { kind u16 | payload as bytes }*               all or nothing, of kinds 1 to 4 and 11 to 18
 //!   Batch           (kind 20) as above, of any kinds but batches and feeds
@@ -54,6 +55,7 @@ use whered_geo::{Cell, Place};
 use whered_ip::{Block, MemberList};
 use whered_rules::{Format, Spot};
 
+use super::imports::SlotImport;
 use super::stream::StreamPosition;
 
 pub(crate) use bytes::{Decoder, Encoder};
@@ -227,6 +229,11 @@ pub(crate) enum Operation<'a> {
         link: &'a str,
         number: u8,
     },
+    /// Keeps which slots the primary of a link imports whose keys this number has.
+    SetImports {
+        number: u8,
+        imports: Cow<'a, [SlotImport]>,
+    },
     /// Moves all keys of a link's number to a client's, in the place of those of the same names.
     Promote {
         number: u8,
@@ -273,6 +280,7 @@ const DISCARD_ZONE_KIND: u16 = 51;
 const SET_POSITION_KIND: u16 = 60;
 const FORGET_POSITION_KIND: u16 = 61;
 const PROMOTE_KIND: u16 = 62;
+const SET_IMPORTS_KIND: u16 = 63;
 
 /// The frame kind of a batch with an operation of this kind, or without any: the larger of two
 /// where there are several.
@@ -353,6 +361,7 @@ impl<'a> Operation<'a> {
             Operation::SetPosition { .. } => SET_POSITION_KIND,
             Operation::ForgetPosition { .. } => FORGET_POSITION_KIND,
             Operation::Promote { .. } => PROMOTE_KIND,
+            Operation::SetImports { .. } => SET_IMPORTS_KIND,
         }
     }
 
@@ -414,6 +423,10 @@ impl<'a> Operation<'a> {
             Operation::SetPosition { link, .. } => 4 + link.len() + 1 + 40 + 8 + 4,
             Operation::ForgetPosition { link, .. } => 4 + link.len() + 1,
             Operation::Promote { .. } => 2,
+            Operation::SetImports { imports, .. } => {
+                let bytes = |it: &SlotImport| 8 + it.name.len() + 4 * it.ranges.len();
+                1 + imports.iter().map(bytes).sum::<usize>()
+            }
         }
     }
 
@@ -457,11 +470,11 @@ impl<'a> Operation<'a> {
             32..=36 => input.rules_operation(),
             SET_CHALLENGE_KIND | REMOVE_CHALLENGE_KIND => input.challenge_operation(),
             CHANGE_ZONE_KIND | DISCARD_ZONE_KIND => input.zone_operation(),
-            SET_POSITION_KIND..=PROMOTE_KIND => input.link_operation(),
+            SET_POSITION_KIND..=SET_IMPORTS_KIND => input.link_operation(),
             _ => Err(format!(
                 "operation of unknown kind {kind}; this program knows 1 to {MIXED_BATCH_KIND}, \
                  {ADD_RANGES_KIND} to {DELETE_SETS_KIND}, 32 to 36, {SET_CHALLENGE_KIND} to \
-                 {DISCARD_ZONE_KIND}, and {SET_POSITION_KIND} to {PROMOTE_KIND}"
+                 {DISCARD_ZONE_KIND}, and {SET_POSITION_KIND} to {SET_IMPORTS_KIND}"
             )),
         }?;
         let left = payload.len() - input.offset;

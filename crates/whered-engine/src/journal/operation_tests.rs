@@ -79,6 +79,15 @@ fn links() -> Vec<Operation<'static>> {
         set.clone(),
         Operation::ForgetPosition { link: "", number: 142 },
         Operation::Promote { number: 18, database: 15 },
+        Operation::SetImports { number: 142, imports: Vec::new().into() },
+        Operation::SetImports {
+            number: 16,
+            imports: vec![
+                SlotImport { name: b"job".to_vec(), ranges: vec![(0, 0), (7, 16383)] },
+                SlotImport { name: Vec::new(), ranges: Vec::new() },
+            ]
+            .into(),
+        },
         Operation::SwapNumbers { number: 16, other: 143 },
         Operation::Batch(vec![add, set]),
     ]
@@ -206,7 +215,7 @@ fn an_unknown_kind_or_version_is_an_error_that_says_what_is_known() {
     assert!(
         Operation::decode(99, &[1])
             .unwrap_err()
-            .contains("knows 1 to 20, 24 to 27, 32 to 36, 48 to 51, and 60 to 62")
+            .contains("knows 1 to 20, 24 to 27, 32 to 36, 48 to 51, and 60 to 63")
     );
     assert!(Operation::decode(1, &[9]).unwrap_err().contains("reads version 1"));
     assert!(Operation::decode(1, &[]).unwrap_err().contains("byte 0"));
@@ -277,5 +286,15 @@ fn a_number_that_no_database_has_and_a_position_in_one_that_is_no_links_are_refu
         let payload = Operation::ForgetPosition { link: "l", number }.encode();
         let refused = Operation::decode(FORGET_POSITION_KIND, &payload).unwrap_err();
         assert!(refused.contains("which is no link's"), "{number}: {refused}");
+    }
+}
+
+#[test]
+fn a_range_of_slots_that_no_cluster_has_is_refused() {
+    for (first, last) in [(5, 4), (16383, 16384), (u16::MAX, u16::MAX)] {
+        let imports = vec![SlotImport { name: b"job".to_vec(), ranges: vec![(first, last)] }];
+        let payload = Operation::SetImports { number: 16, imports: imports.into() }.encode();
+        let refused = Operation::decode(SET_IMPORTS_KIND, &payload).unwrap_err();
+        assert!(refused.contains("allowed: 0 to 16383"), "{first} {last}: {refused}");
     }
 }

@@ -48,6 +48,8 @@ pub struct Watch {
     is_followed: AtomicBool,
     /// Hidden databases whose keys are shown as those of the one that can be followed: bits.
     shown: [AtomicU64; NUMBERS.div_ceil(WORD_BITS)],
+    /// Hidden databases of which not all keys are shown: bits.
+    importing: [AtomicU64; NUMBERS.div_ceil(WORD_BITS)],
     keys: Mutex<HashMap<Box<[u8]>, FollowedKey>>,
 }
 
@@ -156,11 +158,20 @@ impl Watch {
         self.replace_all();
     }
 
+    /// Says whether not all keys of a hidden database are shown. What is changed there is to be
+    /// read anew then, where it is shown.
+    pub(crate) fn set_importing(&self, number: u8, is_importing: bool) {
+        let (word, bit) = (usize::from(number) / WORD_BITS, usize::from(number) % WORD_BITS);
+        let Some(word) = self.importing.get(word) else { return };
+        match is_importing {
+            true => word.fetch_or(1 << bit, Ordering::Relaxed),
+            false => word.fetch_and(!(1 << bit), Ordering::Relaxed),
+        };
+    }
+
     /// Whether keys of this database can be followed.
     fn shows(&self, number: u8) -> bool {
-        let word = self.shown.get(usize::from(number) / WORD_BITS);
-        let word = word.map_or(0, |word| word.load(Ordering::Relaxed));
-        number == NUMBER || word >> (usize::from(number) % WORD_BITS) & 1 == 1
+        number == NUMBER || has_bit(&self.shown, number)
     }
 
     /// Whether anybody follows anything.
@@ -204,6 +215,7 @@ impl Watch {
             Operation::Flush { number: ALL_NUMBERS } => self.replace_all(),
             Operation::Flush { number }
             | Operation::Promote { number, .. }
+            | Operation::SetImports { number, .. }
             | Operation::ForgetPosition { number, .. }
                 if self.shows(*number) =>
             {
@@ -234,7 +246,10 @@ impl Watch {
             return;
         }
         if let Some(followed) = sync::lock(&self.keys).get_mut(key) {
-            change(&mut followed.pending);
+            match has_bit(&self.importing, number) {
+                true => followed.pending = PendingChanges::Everything,
+                false => change(&mut followed.pending),
+            }
         }
     }
 
@@ -246,6 +261,12 @@ impl Watch {
         let mut keys = sync::lock(&self.keys);
         keys.values_mut().for_each(|followed| followed.pending = PendingChanges::Everything);
     }
+}
+
+fn has_bit(words: &[AtomicU64], number: u8) -> bool {
+    let word = words.get(usize::from(number) / WORD_BITS);
+    let word = word.map_or(0, |word| word.load(Ordering::Relaxed));
+    word >> (usize::from(number) % WORD_BITS) & 1 == 1
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@
 //! are exchanged when it is complete: readers see all of it or nothing. What lies in a load number
 //! is of no worth after a start.
 //!
+//! While a link's primary imports a slot, its keys are not there for clients (`imports`).
+//!
 //! Invariant: routes change while nobody else is inside the gate, so an operation sees one set of
 //! them. Cost: without routes one relaxed load; with them a pattern match for each route of the
 //! database, and with several links that have data a probe of each until one has the key.
@@ -179,6 +181,10 @@ impl Keyspace {
             routes.iter().filter(|route| route.database == WATCHED).flat_map(|it| &it.links);
         let shown = links.map(|link| number_byte(served_number(*link)));
         self.log.watch().show(shown);
+        for number in (0..LINKS_MAX).map(served_number) {
+            let is_importing = !self.shared(number).imports().is_empty();
+            self.log.watch().set_importing(number_byte(number), is_importing);
+        }
         self.followed.has_routes.store(!routes.is_empty(), Ordering::Relaxed);
         self.followed.routes.store(Arc::new(routes));
     }
@@ -219,7 +225,7 @@ impl Keyspace {
         let Some(route) = routes.iter().find(|route| route.names(number, key)) else {
             return KeyRole::Own;
         };
-        let has_key = |link: &usize| self.shared(served_number(*link)).entries.contains_key(key);
+        let has_key = |link: &usize| self.shared(served_number(*link)).shows(key);
         let is_known = match route.owner(key) {
             Some(owner) => self.followed.has_data(owner),
             None => self.followed.is_complete(route),
@@ -268,7 +274,7 @@ impl Keyspace {
     /// Where a key lies that a client asks for. The caller has passed the gate, and holds no map.
     #[inline]
     pub(super) fn number_of(&self, number: usize, key: &[u8]) -> Option<usize> {
-        let has = |number: usize| self.shared(number).entries.contains_key(key);
+        let has = |number: usize| self.shared(number).shows(key);
         self.followed.number_of(number, key, has)
     }
 

@@ -11,7 +11,8 @@ use crate::clock::Clock;
 use crate::journal::log::Log;
 use crate::keyspace::value::{Ordered, Value};
 use crate::keyspace::{
-    AddCondition, ExpiryCondition, ReplicationId, ScoreRules, SetText, StreamPosition, TextExpiry,
+    AddCondition, ExpiryCondition, ReplicationId, ScoreRules, SetText, SlotImport, StreamPosition,
+    TextExpiry,
 };
 
 /// When everything happens that no test lets happen later.
@@ -25,6 +26,8 @@ type TwinKeys = BTreeMap<Vec<u8>, (Members, Option<u64>)>;
 #[derive(Default)]
 struct Twin {
     numbers: BTreeMap<usize, TwinKeys>,
+    /// Slots that the primaries of served numbers import.
+    imports: BTreeMap<usize, BTreeSet<u16>>,
     routes: Vec<Route>,
 }
 
@@ -37,7 +40,21 @@ impl Twin {
     }
 
     fn has(&self, number: usize, key: &[u8]) -> bool {
-        self.numbers.get(&number).is_some_and(|keys| keys.contains_key(key))
+        let is_imported = |slots: &BTreeSet<u16>| slots.contains(&key_slot(key));
+        let is_hidden = self.imports.get(&number).is_some_and(is_imported);
+        !is_hidden && self.numbers.get(&number).is_some_and(|keys| keys.contains_key(key))
+    }
+
+    /// How many keys those count who ask for this number, and how many have an expiry time.
+    fn figures(&self, number: usize) -> (usize, usize) {
+        let routes = self.routes.iter().filter(|route| route.database == number);
+        let links = routes.flat_map(|route| route.links.iter().map(|link| served_number(*link)));
+        let numbers: BTreeSet<usize> = links.chain([number]).collect();
+        let keys = numbers.iter().filter_map(|of| Some((of, self.numbers.get(of)?)));
+        let seen = keys.flat_map(|(of, keys)| keys.iter().filter(|(key, _)| self.has(*of, key)));
+        seen.fold((0, 0), |(all, expiring), (_, (_, at))| {
+            (all + 1, expiring + usize::from(at.is_some()))
+        })
     }
 
     /// The value that a client finds, by the rules of `followed`.
@@ -133,10 +150,21 @@ fn change(keyspace: &Keyspace, twin: &mut Twin, random: &mut Random) {
     let refused = |result: Result<(), WriteError>| {
         assert_eq!(result, Err(WriteError::Followed), "{number} {key:?}");
     };
-    match random.below(8) {
+    match random.below(9) {
         0 => {
             twin.routes = random_routes(random);
             keyspace.set_routes(twin.routes.clone());
+        }
+        8 => {
+            let number = served_number(random.below(3) as usize);
+            let name = |random: &mut Random| ["a", "b", "c"][random.below(3) as usize];
+            let keys = (0..random.below(4)).map(|n| format!("{}{n}", name(random)));
+            let slots: BTreeSet<u16> = keys.map(|key| key_slot(key.as_bytes())).collect();
+            let ranges: Vec<(u16, u16)> = slots.iter().map(|slot| (*slot, *slot)).collect();
+            let import = SlotImport { name: b"job".to_vec(), ranges };
+            let imports = if slots.is_empty() { Vec::new() } else { vec![import] };
+            keyspace.set_imports(number, &imports).expect("there is room");
+            twin.imports.insert(number, slots);
         }
         1 if is_own => {
             keyspace.delete_keys(number, &[key]).expect("it may be removed");
@@ -183,6 +211,8 @@ fn reads_find_what_a_naive_twin_finds_through_any_routes() {
                 keys.sort();
                 assert!(keys.iter().eq(&all), "{at}: {keys:?}, {all:?}");
                 assert_eq!(scanned(&keyspace, number, 1 + step % 3), all, "{at}");
+                let figures = (keyspace.len(number), keyspace.expiring_len(number));
+                assert_eq!(figures, twin.figures(number), "{at}");
                 match keyspace.random_key(number, random.next_u64()) {
                     Some(key) => assert!(all.contains(&key), "{at}"),
                     None => assert!(all.is_empty(), "{at}"),

@@ -20,6 +20,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
+use super::imports::ImportingSlots;
 use super::saving::Saved;
 use super::shared;
 use super::value::{Kind, Value};
@@ -40,6 +41,8 @@ pub(super) struct Keys {
     expiring: BTreeSet<(u64, Box<[u8]>)>,
     /// The sum of all expiry times.
     expiring_sum_millis: u128,
+    /// Slots whose keys nobody sees, of a number that follows another server.
+    pub(super) importing: Option<Box<ImportingSlots>>,
 }
 
 /// One key's value and its end.
@@ -122,13 +125,16 @@ impl Keys {
             by_hash: BTreeMap::new(),
             expiring: BTreeSet::new(),
             expiring_sum_millis: 0,
+            importing: None,
         }
     }
 
-    /// Takes all keys out.
+    /// Takes all keys out. What is imported stays.
     pub(super) fn take(&mut self) -> Keys {
         let empty = Keys::new(&self.seconds, &self.epoch, &self.account);
-        std::mem::replace(self, empty)
+        let mut taken = std::mem::replace(self, empty);
+        self.exchange_imports(&mut taken);
+        taken
     }
 
     pub(super) fn get(&self, key: &[u8]) -> Option<&Entry> {
@@ -181,6 +187,7 @@ impl Keys {
         }
         self.by_hash.entry(scan_hash(key)).or_default().push(key.into());
         self.entries.insert(key.into(), Entry { slot, expires_at_millis: None });
+        self.note_hidden(key, |hidden| hidden.keys += 1);
         self.set_expiry(key, expires_at_millis);
         None
     }
@@ -198,7 +205,12 @@ impl Keys {
         let Some(entry) = self.entries.get_mut(key) else {
             return false;
         };
-        if let Some(old) = std::mem::replace(&mut entry.expires_at_millis, expires_at_millis) {
+        let old = std::mem::replace(&mut entry.expires_at_millis, expires_at_millis);
+        self.note_hidden(key, |hidden| {
+            hidden.remove_expiry(old);
+            hidden.add_expiry(expires_at_millis);
+        });
+        if let Some(old) = old {
             self.expiring_sum_millis -= u128::from(old);
             self.expiring.remove(&(old, Box::from(key)));
         }
@@ -218,6 +230,10 @@ impl Keys {
         if same_hash.is_empty() {
             self.by_hash.remove(&hash);
         }
+        self.note_hidden(&key, |hidden| {
+            hidden.keys -= 1;
+            hidden.remove_expiry(entry.expires_at_millis);
+        });
         if let Some(at) = entry.expires_at_millis {
             self.expiring_sum_millis -= u128::from(at);
             self.expiring.remove(&(at, key));

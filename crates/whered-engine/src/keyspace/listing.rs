@@ -16,9 +16,10 @@ use std::collections::btree_map;
 use std::iter::Peekable;
 use std::sync::RwLockReadGuard;
 
-use super::Keyspace;
+use super::imports::HiddenKeys;
 use super::keys::{Entry, Keys};
 use super::value::Kind;
+use super::{DATABASE_COUNT, Keyspace};
 
 /// The maps that a database's keys lie in.
 pub(super) struct Maps<'a> {
@@ -31,7 +32,7 @@ impl Maps<'_> {
     /// The entry of a key, unless its time is over.
     pub(super) fn live(&self, key: &[u8]) -> Option<&Entry> {
         let keys = self.of_number(self.number_of(key)?)?;
-        keys.get(key).filter(|entry| !self.keyspace.is_over(self.number, entry))
+        self.keyspace.visible(self.number, keys, key)
     }
 
     fn of_number(&self, number: usize) -> Option<&Keys> {
@@ -39,16 +40,24 @@ impl Maps<'_> {
     }
 
     fn number_of(&self, key: &[u8]) -> Option<usize> {
-        let has =
-            |number: usize| self.of_number(number).is_some_and(|keys| keys.get(key).is_some());
+        let has = |number: usize| self.of_number(number).is_some_and(|keys| keys.shows(key));
         self.keyspace.followed.number_of(self.number, key, has)
     }
 
     /// A key that was found in a map and what it has, if it is to be given from there.
     fn given<'k>(&self, place: usize, key: &'k [u8]) -> Option<(&'k [u8], &Entry)> {
         let (number, keys) = &self.maps[place];
-        let entry = keys.get(key).filter(|entry| !self.keyspace.is_over(self.number, entry))?;
+        let entry = self.keyspace.visible(self.number, keys, key)?;
         (self.number_of(key) == Some(*number)).then_some((key, entry))
+    }
+
+    /// Each map, and what of it those do not see who ask for this database.
+    fn figures(&self) -> impl Iterator<Item = (&Keys, HiddenKeys)> {
+        let is_links = self.number >= DATABASE_COUNT;
+        self.maps.iter().map(move |(_, keys)| {
+            let hidden = if is_links { HiddenKeys::default() } else { keys.hidden() };
+            (&**keys, hidden)
+        })
     }
 
     /// The keys of all maps from a hash on, by their hashes.
@@ -87,30 +96,36 @@ impl Keyspace {
     }
 
     /// The number of keys; those whose time is over count until they are removed, and a key that
-    /// two links have counts twice. O(1).
+    /// two links have counts twice. O(1), but O(keys) once after a link's imports have changed.
     pub fn len(&self, number: usize) -> usize {
         let _guard = self.log.gate().shared();
-        self.maps_of(number).maps.iter().map(|(_, keys)| keys.entries.len()).sum()
+        let maps = self.maps_of(number);
+        maps.figures().map(|(keys, hidden)| keys.entries.len() - hidden.keys).sum()
     }
 
-    /// Whether there is no key. O(1).
+    /// Whether there is no key. Cost: that of [`Keyspace::len`].
     pub fn is_empty(&self, number: usize) -> bool {
         self.len(number) == 0
     }
 
-    /// The number of keys that have an expiry time. O(1).
+    /// The number of keys that have an expiry time. Cost: that of [`Keyspace::len`].
     pub fn expiring_len(&self, number: usize) -> usize {
         let _guard = self.log.gate().shared();
-        self.maps_of(number).maps.iter().map(|(_, keys)| keys.expiring_len()).sum()
+        let maps = self.maps_of(number);
+        maps.figures().map(|(keys, hidden)| keys.expiring_len() - hidden.expiring).sum()
     }
 
     /// How long keys that have an expiry time stay, in the mean, in milliseconds; 0 without any.
-    /// Those whose time is over, and that are not removed yet, stay for no time. O(1).
+    /// Those whose time is over, and that are not removed yet, stay for no time. Cost: that of
+    /// [`Keyspace::len`].
     pub fn mean_life_millis(&self, number: usize) -> u64 {
         let _guard = self.log.gate().shared();
         let now_millis = u128::from(self.now_millis());
         let maps = self.maps_of(number);
-        let sums = maps.maps.iter().map(|(_, keys)| keys.expiry_sum_and_count());
+        let sums = maps.figures().map(|(keys, hidden)| {
+            let (sum, count) = keys.expiry_sum_and_count();
+            (sum - hidden.expiry_sum_millis, count - hidden.expiring as u128)
+        });
         let (sum, count) = sums.fold((0, 0), |(sum, count), (s, c)| (sum + s, count + c));
         let mean = sum.checked_div(count).map_or(0, |mean: u128| mean.saturating_sub(now_millis));
         u64::try_from(mean).unwrap_or(0)

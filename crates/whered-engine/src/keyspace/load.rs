@@ -19,8 +19,9 @@ use whered_geo::score::cell_of_score;
 use whered_geo::{ChangeBatch, Points};
 
 use super::additions::ScoreRules;
+use super::imports::set_imports;
 use super::positions::set_position;
-use super::{Keyspace, StreamPosition, load_number, number_byte, served_number};
+use super::{Keyspace, SLOTS, SlotImport, StreamPosition, load_number, number_byte, served_number};
 use crate::error::WriteError;
 use crate::journal::log::{EntryReservation, JournalLag, Ticket, Written};
 use crate::journal::operation::{AddedPointsEncoder, Operation};
@@ -42,6 +43,7 @@ pub struct Load<'a> {
     points: ChangeBatch,
     entry: AddedPointsEncoder,
     scores: ScoreList,
+    imports: Vec<SlotImport>,
     lag: JournalLag,
     is_finished: bool,
 }
@@ -93,6 +95,7 @@ impl Keyspace {
             points: Points::new().change_batch(),
             entry: AddedPointsEncoder::new(number_byte(load_number(link)), b""),
             scores: ScoreList::default(),
+            imports: Vec::new(),
             lag: JournalLag::default(),
             is_finished: false,
         })
@@ -100,6 +103,26 @@ impl Keyspace {
 }
 
 impl Load<'_> {
+    /// Says that the primary imports slots. Nobody sees their keys when what was loaded is served:
+    /// see [`Keyspace::set_imports`].
+    ///
+    /// # Errors
+    /// [`WriteError`] when there are more ranges of slots than slots, or a range is none. The load
+    /// is then to be dropped.
+    pub fn import(&mut self, import: SlotImport) -> Result<(), WriteError> {
+        let wrong = |why: String| Err(WriteError::Refused(why));
+        let is_wrong = |(first, last): &&(u16, u16)| first > last || *last >= SLOTS;
+        if let Some((first, last)) = import.ranges.iter().find(is_wrong) {
+            return wrong(format!("the slots {first} to {last} are none; allowed: 0 to 16383"));
+        }
+        let ranges = self.imports.iter().chain([&import]).map(|it| it.ranges.len().max(1));
+        if ranges.sum::<usize>() > usize::from(SLOTS) {
+            return wrong("a cluster has 16384 slots, and more ranges are imported".to_owned());
+        }
+        self.imports.push(import);
+        Ok(())
+    }
+
     /// Begins a sorted set, whose members come next; its time is over at a moment in milliseconds
     /// since 1970, if at all.
     pub fn sorted_set(&mut self, key: &[u8], expires_at_millis: Option<u64>) {
@@ -164,12 +187,23 @@ impl Load<'_> {
         let Written { ticket, .. } = keyspace.try_isolated(|| {
             let name = keyspace.link_name(link)?;
             let (number, other) = (number_byte(served), number_byte(loaded));
-            let operations =
-                [Operation::SwapNumbers { number, other }, set_position(link, &name, stream)];
-            let rooms =
-                operations.each_ref().map(|it| keyspace.log.reserve_batched(it.size_bytes()));
-            let [swap, position] = rooms;
-            for (operation, room) in operations.iter().zip([swap?, position?]) {
+            let operations = [
+                Operation::SwapNumbers { number, other },
+                set_imports(served, &self.imports),
+                set_position(link, &name, stream),
+            ];
+            // Most primaries import nothing.
+            let had_imports = !keyspace.imports(served).is_empty();
+            let is_needed = |operation: &&Operation<'_>| {
+                let is_of_imports = matches!(operation, Operation::SetImports { .. });
+                !is_of_imports || had_imports || !self.imports.is_empty()
+            };
+            let needed = operations.iter().filter(is_needed);
+            let rooms: Vec<EntryReservation<'_>> = needed
+                .clone()
+                .map(|operation| keyspace.log.reserve_batched(operation.size_bytes()))
+                .collect::<Result<_, _>>()?;
+            for (operation, room) in needed.zip(rooms) {
                 keyspace.replay(operation);
                 room.append(operation);
             }

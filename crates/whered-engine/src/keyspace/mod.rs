@@ -13,6 +13,7 @@
 //! all keys of a database: keyspace/listing.rs       what a snapshot takes: keyspace/saving.rs
 //! which key is followed, and where it lies: keyspace/followed.rs   how far: keyspace/positions.rs
 //! full synchronizations: keyspace/load.rs     freed behind a transaction: keyspace/removed.rs
+//! slots that nobody sees yet: keyspace/imports.rs
 //! ```
 //!
 //! Invariants:
@@ -39,6 +40,7 @@ mod additions;
 mod combine;
 mod followed;
 mod found;
+mod imports;
 mod keys;
 mod listing;
 mod load;
@@ -71,6 +73,7 @@ pub use whole::{ExpiryCondition, Renamed, SetText, TextExpiry, TextSet};
 use crate::account::Account;
 use crate::clock::Clock;
 use crate::error::WriteError;
+pub use crate::journal::imports::SlotImport;
 use crate::journal::log::{Log, Ticket, Written};
 use crate::journal::numbers::NUMBERS;
 pub use crate::journal::numbers::{DATABASE_COUNT, LINKS_MAX, load_number, served_number};
@@ -338,7 +341,14 @@ impl Keyspace {
     /// What a key has, wherever it lies, unless its time is over.
     fn live<R>(&self, number: usize, key: &[u8], look: impl FnOnce(&Entry) -> R) -> Option<R> {
         let keys = self.shared(self.number_of(number, key)?);
-        keys.get(key).filter(|entry| !self.is_over(number, entry)).map(look)
+        self.visible(number, &keys, key).map(look)
+    }
+
+    /// What a key has for those who ask for it in this database: nothing when its time is over, or
+    /// while its slot is imported. A link sees all that it has.
+    fn visible<'k>(&self, number: usize, keys: &'k Keys, key: &[u8]) -> Option<&'k Entry> {
+        let is_hidden = number < DATABASE_COUNT && keys.hides(key);
+        keys.get(key).filter(|entry| !is_hidden && !self.is_over(number, entry))
     }
 
     /// Whether a key's time is over for those who ask for it in this database. The clock is asked

@@ -205,10 +205,14 @@ impl Keyspace {
     fn promotion(&self, database: usize, link: usize) -> Result<Promotion, WriteError> {
         let (name, number) = (self.link_name(link)?, served_number(link));
         let keys = self.shared(number);
-        // Of a key that two links have, one is served.
+        // Of a key that two links have, one is served; one of a slot that is imported is not.
         let others = keys.entries.keys().filter(|key| {
-            let has = |of: usize| of == number || self.shared(of).entries.contains_key(&key[..]);
-            self.followed.number_of(database, key, has) != Some(number)
+            let is_hidden = keys.hides(key);
+            let has = |of: usize| match of == number {
+                true => !is_hidden,
+                false => self.shared(of).shows(key),
+            };
+            is_hidden || self.followed.number_of(database, key, has) != Some(number)
         });
         let others: Vec<Vec<u8>> = others.map(|key| key.to_vec()).collect();
         Ok(Promotion { database, link, name, count: keys.entries.len() - others.len(), others })
@@ -219,12 +223,14 @@ impl Keyspace {
         for link in 0..LINKS_MAX {
             drop(self.exclusive(load_number(link)).take());
             if self.position(link).is_none() {
-                drop(self.exclusive(served_number(link)).take());
+                let mut served = self.exclusive(served_number(link));
+                served.set_imports(&[]);
+                drop(served.take());
             }
         }
     }
 
-    /// Applies an operation on positions; gives `false` when it is none.
+    /// Applies an operation on positions and imports; gives `false` when it is none.
     pub(crate) fn replay_position(&self, operation: &Operation<'_>) -> bool {
         match operation {
             Operation::SetPosition { link, number, stream } => {
@@ -239,6 +245,7 @@ impl Keyspace {
             Operation::ForgetPosition { number, .. } => {
                 link_of(*number).into_iter().for_each(|link| drop(self.forget(link)));
             }
+            Operation::SetImports { number, imports } => self.replay_imports(*number, imports),
             _ => return false,
         }
         true
@@ -248,6 +255,7 @@ impl Keyspace {
     fn forget(&self, link: usize) -> [Keys; 2] {
         self.followed.positions.links()[link] = None;
         self.followed.set_has_data(link, false);
+        self.replay_imports(number_byte(served_number(link)), &[]);
         [served_number(link), load_number(link)].map(|number| self.exclusive(number).take())
     }
 
@@ -264,7 +272,7 @@ struct Promotion {
     database: usize,
     link: usize,
     name: String,
-    /// Keys that another link's data shows.
+    /// Keys that are not served from this link.
     others: Vec<Vec<u8>>,
     count: usize,
 }

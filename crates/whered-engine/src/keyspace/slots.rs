@@ -10,10 +10,9 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use super::LINKS_MAX;
+pub use crate::journal::imports::SLOTS;
 use crate::sync;
 
-/// How many slots a cluster has.
-pub const SLOTS: u16 = 16384;
 /// The byte of a slot that no link follows.
 const NOBODY: u8 = u8::MAX;
 

@@ -430,7 +430,7 @@ impl Keyspace {
         };
         let room = self.log.reserve_batched(Operation::Rename(pair).size_bytes())?;
         let live = |number: usize, keys: &Keys, key: &[u8]| {
-            keys.get(key).filter(|entry| !self.is_over(number, entry)).map(|e| e.slot.kind)
+            self.visible(number, keys, key).map(|entry| entry.slot.kind)
         };
         let (value, ticket, replaced) = self.with_two(from_number, to_number, |mut maps| {
             let found = live(number, maps.from(), from);
@@ -539,6 +539,7 @@ impl TwoMaps<'_> {
         let Some(to) = &mut self.to else {
             return Vec::new();
         };
+        self.from.set_imports(&[]);
         let stays = self.from.entries.len() > to.entries.len();
         if stays {
             std::mem::swap(self.from, *to);
@@ -561,6 +562,7 @@ impl TwoMaps<'_> {
     pub(super) fn swap(&mut self) {
         if let Some(to) = &mut self.to {
             std::mem::swap(self.from, *to);
+            self.from.exchange_imports(to);
         }
     }
 }

@@ -46,9 +46,11 @@ pub use error::RdbError;
 pub use kind::Kind;
 pub use payload::{payload_of_sorted_set, payload_of_text};
 pub use reader::{Event, Key, Limits, Reader};
-pub use writer::{SORTED_SETS_ONLY, Writer};
+pub use writer::{NamedSlots, SORTED_SETS_ONLY, Writer};
 
 /// The highest version of Redis's format that is read.
 pub const REDIS_VERSION_MAX: u32 = 13;
 /// The versions of Valkey's own format that are read.
 pub const VALKEY_VERSIONS: std::ops::RangeInclusive<u32> = 80..=99;
+/// How many slots a cluster has.
+const SLOTS: u64 = 16384;

@@ -8,9 +8,9 @@ use super::blob::{Head, skip_string, string};
 use super::error::RdbError;
 use super::kind::Kind;
 use super::packed::{Entry, Form, PackedList};
-use super::skip::{Family, skip_module_data, skip_opcode_243, skip_value};
+use super::skip::{Family, skip_key_metadata, skip_module_data, skip_value};
 use super::source::Source;
-use super::{REDIS_VERSION_MAX, VALKEY_VERSIONS};
+use super::{REDIS_VERSION_MAX, SLOTS, VALKEY_VERSIONS};
 
 /// The longest text of a score.
 const SCORE_BYTES_MAX: u64 = 255;
@@ -57,6 +57,14 @@ pub enum Event<'a> {
         name: &'a [u8],
         /// Its value.
         value: &'a [u8],
+    },
+    /// Slots that the writer, a Valkey, was taking over from another server. Keys of them are in
+    /// the dump; the writer shows them to nobody until all of them have come.
+    SlotImport {
+        /// The name of the migration.
+        name: &'a [u8],
+        /// The first and the last slot of each range.
+        ranges: &'a [(u16, u16)],
     },
     /// A key with a string.
     Text {
@@ -120,12 +128,15 @@ pub struct Reader<R> {
     /// The value, the member, or the text of a remark.
     value: Vec<u8>,
     score: Vec<u8>,
+    /// The slots of an import.
+    ranges: Vec<(u16, u16)>,
 }
 
 /// What an event is made of, before it borrows.
 #[derive(Clone, Copy)]
 enum Step {
     Note,
+    SlotImport,
     Text,
     SortedSet(Option<u64>),
     Member(f64),
@@ -167,6 +178,7 @@ impl<R: Read> Reader<R> {
             key: Vec::new(),
             value: Vec::new(),
             score: Vec::new(),
+            ranges: Vec::new(),
         }
     }
 
@@ -211,6 +223,7 @@ impl<R: Read> Reader<R> {
         };
         Some(match step {
             Step::Note => Event::Note { name: &self.key, value: &self.value },
+            Step::SlotImport => Event::SlotImport { name: &self.key, ranges: &self.ranges },
             Step::Text => Event::Text { key, value: &self.value },
             Step::SortedSet(members) => Event::SortedSet { key, members },
             Step::Member(score) => Event::Member { member: &self.value, score },
@@ -252,7 +265,11 @@ impl<R: Read> Reader<R> {
         self.expires_at_millis = None;
         loop {
             match self.source.byte()? {
-                243 => skip_opcode_243(&mut self.source, self.family)?,
+                243 if self.family == Family::Valkey => {
+                    self.slot_import()?;
+                    return Ok(Step::SlotImport);
+                }
+                243 => skip_key_metadata(&mut self.source)?,
                 244 => {
                     for _ in 0..3 {
                         self.source.length()?;
@@ -301,6 +318,21 @@ impl<R: Read> Reader<R> {
                 }
             }
         }
+    }
+
+    /// The name and the slots of an import.
+    fn slot_import(&mut self) -> Result<(), RdbError> {
+        string(&mut self.source, &mut self.key, NOTE_BYTES_MAX)?;
+        self.ranges.clear();
+        for _ in 0..self.source.length()? {
+            let (first, last) = (self.source.length()?, self.source.length()?);
+            if first > last || last >= SLOTS || self.ranges.len() as u64 == SLOTS {
+                let what = format!("the slots {first} to {last} are imported; allowed: 0 to 16383");
+                return self.source.wrong(what);
+            }
+            self.ranges.push((first as u16, last as u16));
+        }
+        Ok(())
     }
 
     /// The value of a key, or its beginning.

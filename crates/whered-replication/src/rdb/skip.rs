@@ -141,24 +141,11 @@ pub(super) fn skip_module_data<R: Read>(source: &mut Source<R>) -> Result<(), Rd
     }
 }
 
-/// Opcode 243: the state of slots that a Valkey imports, or what modules of Redis keep of a key.
-pub(super) fn skip_opcode_243<R: Read>(
-    source: &mut Source<R>,
-    family: Family,
-) -> Result<(), RdbError> {
-    match family {
-        Family::Valkey => {
-            skip_string(source)?;
-            for _ in 0..source.length()? {
-                lengths(source, 2)?;
-            }
-        }
-        Family::Redis => {
-            for _ in 0..source.length()? {
-                source.skip(4)?;
-                skip_module_data(source)?;
-            }
-        }
+/// Opcode 243 of Redis: what modules keep of a key.
+pub(super) fn skip_key_metadata<R: Read>(source: &mut Source<R>) -> Result<(), RdbError> {
+    for _ in 0..source.length()? {
+        source.skip(4)?;
+        skip_module_data(source)?;
     }
     Ok(())
 }

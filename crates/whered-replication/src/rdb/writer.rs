@@ -6,6 +6,7 @@
 //! ```text
 //! REDIS0011 │ 250 name value │ 254 database │ [252 expiry] 5 key length { member score }*
 //!   │ 255 CRC-64
+//! VALKEY080 │ ... │ { 243 name length { first last }* }* │ 254 ...     where slots are imported
 //! ```
 //!
 //! Memory: 64 KiB. Cost: one pass and the CRC-64.
@@ -20,6 +21,9 @@ use super::payload::{append_length, append_string};
 pub const SORTED_SETS_ONLY: &[u8] = b"whered-sorted-sets-only";
 /// How much is written at once.
 const WRITE_BYTES: usize = 64 << 10;
+
+/// The name of a migration, and the first and the last slot of each of its ranges.
+pub type NamedSlots<'a> = (&'a [u8], &'a [(u16, u16)]);
 
 /// A dump that is being written.
 ///
@@ -50,11 +54,34 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Those of the output; so everywhere here.
     pub fn new(output: W, database: u32, stream_database: u32) -> io::Result<Writer<W>> {
+        Writer::with_imports(output, database, stream_database, &[])
+    }
+
+    /// As [`Writer::new`], where the primary takes over slots from another server.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn with_imports(
+        output: W,
+        database: u32,
+        stream_database: u32,
+        imports: &[NamedSlots<'_>],
+    ) -> io::Result<Writer<W>> {
         let sum = Digest::new(CrcAlgorithm::Crc64Redis);
         let mut writer = Writer { output, sum, buffer: Vec::with_capacity(2 * WRITE_BYTES) };
-        writer.buffer.extend_from_slice(b"REDIS0011");
+        // Redis has another meaning for the opcode of imports.
+        let magic = if imports.is_empty() { b"REDIS0011" } else { b"VALKEY080" };
+        writer.buffer.extend_from_slice(magic);
         writer.note(b"repl-stream-db", stream_database.to_string().as_bytes());
         writer.note(SORTED_SETS_ONLY, b"1");
+        for (name, ranges) in imports {
+            writer.buffer.push(243);
+            append_string(&mut writer.buffer, name);
+            append_length(&mut writer.buffer, ranges.len() as u64);
+            for slot in ranges.iter().flat_map(|(first, last)| [*first, *last]) {
+                append_length(&mut writer.buffer, u64::from(slot));
+            }
+        }
         writer.buffer.push(254);
         append_length(&mut writer.buffer, u64::from(database));
         Ok(writer)

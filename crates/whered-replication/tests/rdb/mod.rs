@@ -95,6 +95,9 @@ pub(crate) fn lines_by<R: Read>(mut reader: Reader<R>) -> Result<Vec<String>, Rd
     while let Some(event) = reader.next_event()? {
         match event {
             Event::Note { .. } => {}
+            Event::SlotImport { name, ranges } => {
+                lines.push(format!("import {} {ranges:?}", hex(name)));
+            }
             Event::Text { key, value } => {
                 lines.push(format!("string {} {}", head_of(key), hex(value)));
             }

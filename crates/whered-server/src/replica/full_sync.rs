@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use whered_engine::StreamPosition;
+use whered_engine::{SlotImport, StreamPosition};
 use whered_replication::rdb::{Event, Kind, Limits, Reader, SORTED_SETS_ONLY};
 use whered_replication::{Connection, ReplicationId};
 
@@ -111,6 +111,9 @@ fn take(
         }
         // The plain sets of its own primary are not known.
         Event::Note { name: SORTED_SETS_ONLY, .. } => contents.sets_bytes = usize::MAX,
+        Event::SlotImport { name, ranges } => {
+            load.import(SlotImport { name: name.to_vec(), ranges: ranges.to_vec() })?;
+        }
         Event::SortedSet { key, .. } => {
             contents.is_wanted = options.has(key.database, key.name);
             if contents.is_wanted {

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use whered_engine::{Keyspace, ReplicationId, StreamPosition, served_number};
-use whered_replication::rdb::Writer;
+use whered_replication::rdb::{NamedSlots, Writer};
 
 /// How many keys are asked for at once.
 const KEYS_AT_ONCE: usize = 1024;
@@ -38,7 +38,12 @@ impl Dump {
         goes_on: &mut dyn FnMut() -> io::Result<()>,
     ) -> io::Result<Dump> {
         let file = nameless_file(directory)?;
-        let mut writer = Writer::new(BufWriter::new(file), database as u32, position.database)?;
+        let imports = keyspace.imports(served_number(link));
+        let imports: Vec<NamedSlots<'_>> =
+            imports.iter().map(|import| (&import.name[..], &import.ranges[..])).collect();
+        let output = BufWriter::new(file);
+        let (database, selected) = (database as u32, position.database);
+        let mut writer = Writer::with_imports(output, database, selected, &imports)?;
         let mut cursor = 0;
         loop {
             let (next, keys) = keyspace.scan(served_number(link), cursor, KEYS_AT_ONCE);

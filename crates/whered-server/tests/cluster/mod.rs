@@ -43,6 +43,13 @@ impl Node {
         self.address.port().to_string()
     }
 
+    /// Stops the process, or lets it go on. Others take it for dead after 1.5 s.
+    pub(crate) fn pause(&self, is_paused: bool) {
+        let signal = if is_paused { "-STOP" } else { "-CONT" };
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "the process takes a signal");
+    }
+
     /// Kills the process.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
@@ -106,6 +113,8 @@ impl TestCluster {
                     "0",
                     "--cluster-allow-replica-migration",
                     "no",
+                    "--enable-debug-command",
+                    "local",
                 ],
             )?;
             let address = SocketAddr::from(([127, 0, 0, 1], port));

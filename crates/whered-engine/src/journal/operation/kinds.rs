@@ -11,8 +11,10 @@ use whered_geo::{Cell, Place};
 use super::{
     ADD_POINTS_KIND, BATCH_KIND, DELETE_SETS_KIND, DISCARD_ZONE_KIND, Decoder, Encoder,
     FORGET_POSITION_KIND, KeyPair, LOAD_MEMBERS_KIND, MIXED_BATCH_KIND, Operation, PROMOTE_KIND,
-    REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, Scores, VERSION, is_of_keyspace, push_to_batch,
+    REMOVE_RANGES_KIND, SET_CHALLENGE_KIND, SET_IMPORTS_KIND, Scores, VERSION, is_of_keyspace,
+    push_to_batch,
 };
+use crate::journal::imports::{SLOTS, SlotImport};
 use crate::journal::numbers::link_of;
 use crate::journal::stream::{ReplicationId, StreamPosition};
 
@@ -120,6 +122,17 @@ impl Operation<'_> {
             Operation::Promote { number, database } => {
                 out.u8(*number);
                 out.u8(*database);
+            }
+            Operation::SetImports { number, imports } => {
+                out.u8(*number);
+                for import in imports.iter() {
+                    out.bytes(&import.name);
+                    out.u32(import.ranges.len() as u32);
+                    for (first, last) in &import.ranges {
+                        out.0.extend_from_slice(&first.to_le_bytes());
+                        out.0.extend_from_slice(&last.to_le_bytes());
+                    }
+                }
             }
             _ => {}
         }
@@ -259,6 +272,10 @@ impl<'a> Decoder<'a> {
             let (number, database) = (self.served_number()?, self.number(false)?);
             return Ok(Operation::Promote { number, database });
         }
+        if self.kind == SET_IMPORTS_KIND {
+            let number = self.served_number()?;
+            return Ok(Operation::SetImports { number, imports: self.list(Self::import)?.into() });
+        }
         let (link, number) = (self.text()?, self.served_number()?);
         if self.kind == FORGET_POSITION_KIND {
             return Ok(Operation::ForgetPosition { link, number });
@@ -268,6 +285,19 @@ impl<'a> Decoder<'a> {
         let offset = self.u64()? as i64;
         let stream = StreamPosition { replication_id, offset, database: self.u32()? };
         Ok(Operation::SetPosition { link, number, stream })
+    }
+
+    fn import(&mut self) -> Result<SlotImport, String> {
+        let name = self.bytes()?.to_vec();
+        let mut ranges = Vec::new();
+        for _ in 0..self.u32()? {
+            let (first, last) = (self.u16()?, self.u16()?);
+            if first > last || last >= SLOTS {
+                return Err(self.wrong(&format!("slots {first} to {last}; allowed: 0 to 16383")));
+            }
+            ranges.push((first, last));
+        }
+        Ok(SlotImport { name, ranges })
     }
 
     /// The number of the database that holds what a link serves.

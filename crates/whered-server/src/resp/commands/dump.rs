@@ -156,7 +156,12 @@ impl RestoredValue {
                     }
                 }
                 Some(Event::Skipped { kind, .. }) => return Ok(RestoredValue::Other(kind)),
-                Some(Event::Note { .. } | Event::SortedSet { .. } | Event::SortedSetEnd) => {}
+                Some(
+                    Event::Note { .. }
+                    | Event::SlotImport { .. }
+                    | Event::SortedSet { .. }
+                    | Event::SortedSetEnd,
+                ) => {}
                 // An empty sorted set is none, as in Redis.
                 None if members.is_empty() => return Err(BAD_VALUE),
                 None => return Ok(RestoredValue::SortedSet(members)),

@@ -21,6 +21,7 @@
 
 mod class;
 mod rereads;
+mod slot_imports;
 mod stored_search;
 
 use std::collections::HashSet;
@@ -133,7 +134,7 @@ impl Executor {
         }
         match class {
             CommandClass::Nothing => Ok(()),
-            CommandClass::Cluster => cluster(args),
+            CommandClass::Cluster => self.cluster(args),
             CommandClass::Select => self.select(args),
             CommandClass::Multi | CommandClass::Exec => {
                 self.is_in_transaction = matches!(class, CommandClass::Multi);
@@ -398,7 +399,10 @@ impl Executor {
                     return self.delete(key);
                 }
                 Event::Text { .. } => return self.delete(key),
-                Event::Note { .. } | Event::SortedSet { .. } | Event::SortedSetEnd => {}
+                Event::Note { .. }
+                | Event::SlotImport { .. }
+                | Event::SortedSet { .. }
+                | Event::SortedSetEnd => {}
             }
         }
         let keyspace = self.session.engine().keyspace();
@@ -648,25 +652,6 @@ fn point_of<'a>(command: &StreamCommand<'a>) -> Option<(&'a [u8], Point<'a>)> {
     Some((bytes(key), (bytes(member), cell.and_then(Cell::from_bits)?)))
 }
 
-/// What Valkey's nodes tell their replicas of slots. Keys that move come as commands of their own;
-/// after an import that failed each replica removes them by itself, without a command.
-/// Source: `cluster_legacy.c` and `cluster_migrateslots.c` of Valkey 9.
-fn cluster(args: Args<'_>) -> Result<(), Obstacle> {
-    let is = |at: usize, word: &str| at < args.len() && args.is(at, word);
-    let is_success = || (3..args.len()).any(|at| args.is(at, "state") && is(at + 1, "success"));
-    let is_known = match () {
-        () if is(1, "setslot") || is(1, "failover") => true,
-        () if is(1, "syncslots") => is(2, "establish") || (is(2, "finish") && is_success()),
-        () => false,
-    };
-    if is_known {
-        return Ok(());
-    }
-    let words = (0..args.len().min(5)).map(|at| args.at(at).escape_ascii().to_string());
-    let words: Vec<String> = words.collect();
-    Err(resync(format!("'{}' may remove keys", words.join(" "))))
-}
-
 fn resync(why: String) -> Obstacle {
     Obstacle::Resync(why)
 }
@@ -687,43 +672,5 @@ fn shown(args: Args<'_>) -> String {
     match args.get(1) {
         Some(key) => format!("{name} {}", cut(key)),
         None => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn is_passed_over(request: &str) -> bool {
-        let mut spans = Vec::new();
-        for word in request.split(' ') {
-            let start = word.as_ptr() as usize - request.as_ptr() as usize;
-            spans.push((start, start + word.len()));
-        }
-        cluster(Args::new(request.as_bytes(), &spans)).is_ok()
-    }
-
-    #[test]
-    fn what_a_cluster_says_of_slots_changes_no_key_but_where_an_import_fails() {
-        for request in [
-            "CLUSTER SETSLOT 10 IMPORTING 07c37dfeb235213a872192d90877d0cd55635b91",
-            "cluster setslot 10 stable",
-            "CLUSTER FAILOVER FORCE REPLICAID 07c37dfeb235213a872192d90877d0cd55635b91",
-            "CLUSTER SYNCSLOTS ESTABLISH SOURCE a NAME b SLOTSRANGE 1 2",
-            "CLUSTER SYNCSLOTS FINISH STATE success NAME b",
-            "CLUSTER SYNCSLOTS FINISH NAME b MESSAGE m STATE SUCCESS",
-        ] {
-            assert!(is_passed_over(request), "{request}");
-        }
-        for request in [
-            "CLUSTER SYNCSLOTS FINISH STATE failed NAME b MESSAGE success",
-            "CLUSTER SYNCSLOTS FINISH NAME b STATE",
-            "CLUSTER SYNCSLOTS SNAPSHOT-EOF",
-            "CLUSTER SYNCSLOTS",
-            "CLUSTER FLUSHSLOT 10",
-            "CLUSTER",
-        ] {
-            assert!(!is_passed_over(request), "{request}");
-        }
     }
 }
