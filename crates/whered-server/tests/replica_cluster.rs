@@ -303,6 +303,33 @@ fn keys_of_a_slot_that_was_taken_by_force_are_not_served() {
     equal("after slots were taken by force", &follower, &cluster);
 }
 
+#[test]
+fn keys_of_a_slot_that_was_taken_by_force_while_nobody_followed_are_not_served_after_a_start() {
+    let Some(cluster) = TestCluster::start("forced-before") else { return skip() };
+    let addresses: Vec<SocketAddr> = cluster.nodes.iter().map(|node| node.address).collect();
+    for number in 0..100 {
+        assert!(write(&addresses, &["ZADD", &format!("fleet:{number}"), "1", "a"]));
+    }
+    let of = format!("cluster://{}", addresses[0]);
+    let mut follower = Follower::start("forced-before", &of);
+    equal("at first", &follower, &cluster);
+    follower.stop();
+    let (from, to) = (&cluster.nodes[0], &cluster.nodes[1]);
+    for slot in slots_with_keys(from).into_iter().take(3) {
+        take_by_force(slot, from, to);
+    }
+    eventually("lost keys", || cluster.sorted_sets("fleet:*").len() == 97);
+    follower.restart();
+    // While a link is down, keys of others' slots are not looked for in its data.
+    eventually("each link goes on", || follower.sum("partial_syncs") == 3);
+    if text(from.client(), &["INFO", "server"]).contains("redis_version:7.0.") {
+        // This version tells its replicas of none of the keys.
+        eventually("a dump", || follower.sum("full_syncs") == 1);
+    }
+    equal("after a start", &follower, &cluster);
+    assert!(follower.sum("full_syncs") <= 1, "one link has lost slots");
+}
+
 /// Gives a slot to a node that does not have its keys.
 fn take_by_force(slot: u16, from: &cluster::Node, to: &cluster::Node) {
     let slot = slot.to_string();

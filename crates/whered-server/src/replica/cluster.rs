@@ -17,10 +17,12 @@
 //! While a slot moves, its keys are at two primaries, and the engine looks at both. A link that is
 //! down does not know what has moved away: it counts for its own slots alone. Redis 7.0 removes the
 //! keys of a slot that was taken from it by force without a word to its replicas: where keys stay
-//! behind in a lost slot, the link takes a dump anew.
+//! behind in a lost slot, the link takes a dump anew. Slots may have been lost while this server
+//! was stopped: when the topology is found, links are checked for keys of slots that others own.
 //!
 //! A link without a shard serves on until every shard has data; then it is forgotten.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -45,6 +47,8 @@ const CHANGING: Duration = Duration::from_secs(20);
 const SETTLED: Duration = Duration::from_secs(5);
 /// A link that is further behind has not heard yet what its primary has removed.
 const LAG_MAX: Duration = Duration::from_secs(1);
+/// Keys that are looked at together.
+const KEYS_AT_ONCE: usize = 1024;
 /// Nodes that are asked for one topology.
 const NODES_MAX: usize = 16;
 
@@ -86,7 +90,7 @@ impl RunningCluster {
             slots,
             links: Vec::new(),
             topology: Topology::default(),
-            lost: Vec::new(),
+            lost: BTreeMap::new(),
             changed: None,
             stop: Arc::clone(&stop),
         };
@@ -112,14 +116,6 @@ struct ShardLink {
     target: Arc<Mutex<Address>>,
 }
 
-/// A slot that a link's primary no longer has.
-#[derive(Clone, Copy)]
-struct LostSlot {
-    slot: u16,
-    link: usize,
-    since: Instant,
-}
-
 struct ClusterFollower {
     context: LinkContext,
     options: ReplicaOptions,
@@ -128,7 +124,8 @@ struct ClusterFollower {
     links: Vec<ShardLink>,
     /// The last one that was told.
     topology: Topology,
-    lost: Vec<LostSlot>,
+    /// Slots that a link's primary no longer has, by the link, and since when.
+    lost: BTreeMap<(usize, u16), Instant>,
     /// When the topology has changed last.
     changed: Option<Instant>,
     stop: Arc<LinkStop>,
@@ -305,20 +302,28 @@ impl ClusterFollower {
         };
         let followed: Vec<usize> =
             self.links.iter().filter(is_shard).map(|link| link.running.status.number).collect();
+        let mut orphans = self.numbers();
+        orphans.retain(|link| !followed.contains(link));
+        orphans
+    }
+
+    /// The numbers of this cluster's links: of those that run, and of those that have data of
+    /// before a start.
+    fn numbers(&self) -> Vec<usize> {
         let prefix = self.options.link_name() + SHARD_SUFFIX;
         let positions = self.keyspace().positions().into_iter();
         let with_data = positions.filter(|position| position.name.starts_with(&prefix));
         let running = self.links.iter().map(|link| link.running.status.number);
-        let mut orphans: Vec<usize> =
+        let mut numbers: Vec<usize> =
             with_data.map(|position| position.link).chain(running).collect();
-        orphans.retain(|link| !followed.contains(link));
-        orphans.sort_unstable();
-        orphans.dedup();
-        orphans
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
     }
 
     /// Says whose each slot is, and notes which links have lost some.
     fn set_owners(&mut self) {
+        let mut is_found = vec![false; usize::from(SLOTS)];
         for link in &self.links {
             let Some(shard) =
                 self.topology.shards.iter().find(|shard| shard.primary.id == link.primary.id)
@@ -328,45 +333,80 @@ impl ClusterFollower {
             let number = link.running.status.number;
             self.slots.set_address(number, Some(shard.primary.endpoint().to_string()));
             for slot in shard.slots.iter().cloned().flatten() {
-                let owner = self.slots.link(slot);
-                if let Some(link) = owner.filter(|owner| *owner != number) {
-                    self.lost.push(LostSlot { slot, link, since: Instant::now() });
+                match self.slots.link(slot) {
+                    Some(owner) if owner != number => {
+                        self.lost.insert((owner, slot), Instant::now());
+                    }
+                    Some(_) => {}
+                    None => is_found[usize::from(slot)] = true,
                 }
-                self.lost.retain(|lost| (lost.slot, lost.link) != (slot, number));
+                self.lost.remove(&(number, slot));
                 self.slots.set(slot, Some(number));
+            }
+        }
+        if is_found.contains(&true) {
+            self.note_lost_before(&is_found);
+        }
+    }
+
+    /// Notes which links have keys of slots whose owner was not known up to now and is another one:
+    /// they may have lost them while this server was stopped.
+    fn note_lost_before(&mut self, is_found: &[bool]) {
+        for number in self.numbers() {
+            for slot in self.held_slots(number) {
+                let is_anothers = self.slots.link(slot).is_some_and(|owner| owner != number);
+                if is_anothers && is_found[usize::from(slot)] {
+                    self.lost.entry((number, slot)).or_insert_with(Instant::now);
+                }
             }
         }
     }
 
+    /// The slots that a link has keys of, but for those that its primary imports.
+    fn held_slots(&self, link: usize) -> Vec<u16> {
+        let number = served_number(link);
+        let mut is_held = vec![false; usize::from(SLOTS)];
+        let mut cursor = 0;
+        loop {
+            let (next, keys) = self.keyspace().scan(number, cursor, KEYS_AT_ONCE);
+            keys.iter().for_each(|(key, _)| is_held[usize::from(key_slot(key))] = true);
+            cursor = next;
+            if cursor == 0 {
+                break;
+            }
+        }
+        let imports = self.keyspace().imports(number);
+        for (first, last) in imports.iter().flat_map(|import| &import.ranges) {
+            is_held[usize::from(*first)..=usize::from(*last)].fill(false);
+        }
+        (0..SLOTS).filter(|slot| is_held[usize::from(*slot)]).collect()
+    }
+
     /// Lets links take a dump anew that have kept keys of slots that their primaries have lost.
     fn check_lost_slots(&mut self) {
-        let is_due = |lost: &LostSlot| lost.since.elapsed() >= SETTLED;
-        let (due, waiting) = self.lost.iter().partition::<Vec<LostSlot>, _>(|lost| is_due(lost));
-        self.lost = waiting;
         for link in &self.links {
-            let number = link.running.status.number;
-            let lost: Vec<u16> =
-                due.iter().filter(|lost| lost.link == number).map(|lost| lost.slot).collect();
-            if lost.is_empty() {
-                continue;
-            }
             let status = &link.running.status;
-            if status.state() != LinkState::Up || status.lag() > LAG_MAX {
-                let since = Instant::now();
-                self.lost.extend(lost.iter().map(|slot| LostSlot {
-                    slot: *slot,
-                    link: number,
-                    since,
-                }));
+            let number = status.number;
+            let of_link = self.lost.range_mut((number, 0)..(number, SLOTS));
+            let due: Vec<(&(usize, u16), &mut Instant)> =
+                of_link.filter(|(_, since)| since.elapsed() >= SETTLED).collect();
+            if due.is_empty() {
                 continue;
             }
-            let keys = self.keyspace().keys(served_number(number));
-            let mut left: Vec<u16> = keys.iter().map(|key| key_slot(key)).collect();
-            left.retain(|slot| lost.contains(slot));
-            left.sort_unstable();
-            left.dedup();
+            if status.state() != LinkState::Up || status.lag() > LAG_MAX {
+                due.into_iter().for_each(|(_, since)| *since = Instant::now());
+                continue;
+            }
+            let lost: Vec<u16> = due.into_iter().map(|((_, slot), _)| *slot).collect();
+            let mut left = self.held_slots(number);
+            left.retain(|slot| lost.binary_search(slot).is_ok());
             let address = self.address_of(link.primary.endpoint());
-            if !left.is_empty() && has_lost(&address, &left) {
+            // A primary that does not answer is asked again.
+            let Ok(has_lost) = has_lost(&address, &left) else { continue };
+            for slot in &lost {
+                self.lost.remove(&(number, *slot));
+            }
+            if has_lost {
                 link.running.resync("its primary has lost slots whose keys were left behind");
             }
         }
@@ -425,7 +465,7 @@ impl ClusterFollower {
             self.slots.set_address(*number, None);
             self.slots.set_only_own(*number, false);
         }
-        self.lost.retain(|lost| !orphans.contains(&lost.link));
+        self.lost.retain(|(link, _), _| !orphans.contains(link));
         let positions = self.keyspace().positions();
         let mut names: Vec<String> = ended.iter().map(|link| link.running.name.clone()).collect();
         names.extend(
@@ -470,11 +510,18 @@ fn histories_of(address: &Address) -> Result<Vec<String>, LinkError> {
     Ok(lines.filter_map(id).collect())
 }
 
-/// Whether a primary has no keys of some of these slots.
-fn has_lost(address: &Address, slots: &[u16]) -> bool {
-    let Ok(mut connection) = Connection::open(address, PATIENCE) else { return false };
-    slots.iter().any(|slot| {
-        let count = connection.request(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]);
-        matches!(count, Ok(Reply::Integer(0)))
-    })
+/// Whether a primary has no keys of some of these slots. One that does not let this user ask counts
+/// as one that has.
+fn has_lost(address: &Address, slots: &[u16]) -> Result<bool, LinkError> {
+    if slots.is_empty() {
+        return Ok(false);
+    }
+    let mut connection = Connection::open(address, PATIENCE)?;
+    for slot in slots {
+        let count = connection.request(&["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()])?;
+        if matches!(count, Reply::Integer(0)) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
