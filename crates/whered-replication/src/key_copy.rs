@@ -21,8 +21,6 @@ use crate::reply::Reply;
 
 /// The most members that a sorted set may have, to be copied.
 pub const COPY_MEMBERS_MAX: i64 = 50_000;
-/// How often a key is looked at that has become another type meanwhile.
-const LOOKS_MAX: usize = 4;
 const RIGHTS: &str =
     "allowed: a user with +multi +exec +select +config|get +type +zcard +dump +pexpiretime +info";
 
@@ -64,50 +62,49 @@ impl Connection {
     /// [`REPLY_BYTES_MAX`].
     ///
     /// # Cost
-    /// Two or three round trips. The primary is busy as long as `DUMP` takes.
+    /// Two round trips, sometimes four. The primary is busy as long as `DUMP` takes.
     ///
     /// [`REPLY_BYTES_MAX`]: crate::REPLY_BYTES_MAX
     pub fn copy_key(&mut self, database: u32, key: &[u8]) -> Result<KeyCopy, LinkError> {
         if database > 0 {
-            self.expect(&[b"SELECT", database.to_string().as_bytes()])?;
+            let number = database.to_string();
+            self.expect(&[vec![b"SELECT", number.as_bytes()]])?;
         }
-        for _ in 0..LOOKS_MAX {
-            let is_sorted_set = self.expect(&[b"TYPE", key])?.text() == Some("zset");
-            if is_sorted_set {
-                match self.request_bytes(&[b"ZCARD", key])? {
-                    Reply::Integer(count) if count <= COPY_MEMBERS_MAX => {}
-                    Reply::Integer(count) => {
+        let mut dumps = false;
+        for _ in 0..2 {
+            let replies = self.request_all(&[vec![b"TYPE", key], vec![b"ZCARD", key]])?;
+            match &replies[..] {
+                [Reply::Text(kind), Reply::Integer(count)] => {
+                    if *count > COPY_MEMBERS_MAX {
                         let what =
                             format!("has {count} members there; allowed: {COPY_MEMBERS_MAX}");
                         return Err(LinkError::refusal(self.name(), what));
                     }
-                    // It has become another type.
-                    Reply::Error(error) if error.starts_with("WRONGTYPE") => continue,
-                    other => return Err(self.unexpected("ZCARD", &other)),
+                    dumps |= kind == b"zset";
                 }
+                [Reply::Text(_), Reply::Error(error)] if error.starts_with("WRONGTYPE") => {}
+                [Reply::Text(_), other] => return Err(self.unexpected("ZCARD", other)),
+                [other, ..] => return Err(self.unexpected("TYPE", other)),
+                [] => {}
             }
-            if let Some(copy) = self.copy_at_once(key, is_sorted_set)? {
+            if let Some(copy) = self.copy_at_once(key, dumps)? {
                 return Ok(copy);
             }
+            // It has become a sorted set, and may be none when it is looked at once more.
+            dumps = true;
         }
-        Err(LinkError::new(self.name(), "changes the type of the key all the time"))
+        Err(LinkError::new(self.name(), "answers TYPE in two ways"))
     }
 
-    /// Copies it in one transaction; `None` where it is a sorted set against expectation.
-    fn copy_at_once(
-        &mut self,
-        key: &[u8],
-        is_sorted_set: bool,
-    ) -> Result<Option<KeyCopy>, LinkError> {
-        self.expect(&[b"MULTI"])?;
-        self.expect(&[b"CONFIG", b"GET", b"import-mode"])?;
-        self.expect(&[b"TYPE", key])?;
-        if is_sorted_set {
-            self.expect(&[b"DUMP", key])?;
-            self.expect(&[b"PEXPIRETIME", key])?;
+    /// Copies it in one transaction; `None` where it is a sorted set and was not dumped.
+    fn copy_at_once(&mut self, key: &[u8], dumps: bool) -> Result<Option<KeyCopy>, LinkError> {
+        let import_mode = vec![&b"CONFIG"[..], b"GET", b"import-mode"];
+        let mut requests = vec![vec![&b"MULTI"[..]], import_mode, vec![b"TYPE", key]];
+        if dumps {
+            requests.extend([vec![&b"DUMP"[..], key], vec![b"PEXPIRETIME", key]]);
         }
-        self.expect(&[b"INFO", b"replication"])?;
-        let reply = self.expect(&[b"EXEC"])?;
+        requests.extend([vec![&b"INFO"[..], b"replication"], vec![b"EXEC"]]);
+        let reply = self.expect(&requests)?;
         let Some([mode, kind, value @ .., info]) = reply.array() else {
             return Err(self.unexpected("EXEC", &reply));
         };
@@ -133,12 +130,13 @@ impl Connection {
         Ok(Some(KeyCopy { id, offset, content }))
     }
 
-    /// A reply that is no error.
-    fn expect(&mut self, words: &[&[u8]]) -> Result<Reply, LinkError> {
-        let reply = self.request_bytes(words)?;
-        match &reply {
-            Reply::Error(_) => Err(self.unexpected(&String::from_utf8_lossy(words[0]), &reply)),
-            _ => Ok(reply),
+    /// The last of several replies of which none is an error.
+    fn expect(&mut self, requests: &[Vec<&[u8]>]) -> Result<Reply, LinkError> {
+        let mut replies = self.request_all(requests)?;
+        let is_wrong = |(_, reply): &(&Vec<&[u8]>, &Reply)| matches!(reply, Reply::Error(_));
+        match requests.iter().zip(&replies).find(is_wrong) {
+            Some((words, reply)) => Err(self.unexpected(&String::from_utf8_lossy(words[0]), reply)),
+            None => Ok(replies.pop().unwrap_or(Reply::Null)),
         }
     }
 

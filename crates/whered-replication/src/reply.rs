@@ -81,10 +81,12 @@ impl Connection {
         self.reply()
     }
 
-    /// As [`Connection::request`], for words that may be no text.
-    pub(crate) fn request_bytes(&mut self, words: &[&[u8]]) -> Result<Reply, LinkError> {
-        self.send_bytes(words.iter().copied())?;
-        self.reply()
+    /// Sends several requests, whose words may be no text, and takes their replies.
+    pub(crate) fn request_all(&mut self, requests: &[Vec<&[u8]>]) -> Result<Vec<Reply>, LinkError> {
+        for words in requests {
+            self.send_bytes(words.iter().copied())?;
+        }
+        requests.iter().map(|_| self.reply()).collect()
     }
 
     fn reply(&mut self) -> Result<Reply, LinkError> {

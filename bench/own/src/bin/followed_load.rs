@@ -59,7 +59,7 @@ fn main() {
         }
         load.end_sorted_set().expect("there is room");
     }
-    let ticket = load.finish(stream(1)).expect("there is room");
+    let ticket = load.finish(stream(1), || ()).expect("there is room");
     let (applied, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     engine.wait_durable(ticket).expect("the disk works");
     let durable = start.elapsed().as_secs_f64();

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Where a copy cannot be had, the dump is taken anew. Not for: which keys, and what becomes of
-//! copies (`Applier`). Cost: two or three round trips of a link that waits meanwhile; its readers
+//! copies (`Applier`). Cost: two round trips of a link that waits meanwhile; its readers
 //! do not wait.
 
 use std::time::Duration;
