@@ -90,7 +90,7 @@ fn keys_of_slots_that_are_imported_are_not_there_in_any_way_until_the_end() {
     assert_eq!(score(&keyspace, b"f1"), None);
     assert!(keyspace.read(0, b"f1", |value| value.is_none()));
     assert_eq!((keyspace.kind(0, b"f1"), keyspace.exists(0, b"f1")), (None, false));
-    assert_eq!((keyspace.place_of(0, b"f1"), keyspace.touch(0, b"f1")), (None, false));
+    assert_eq!((keyspace.stored_number(0, b"f1"), keyspace.touch(0, b"f1")), (None, false));
     assert_eq!(keyspace.expires_at_millis(0, b"f1"), None);
     assert_eq!(keyspace.idle_seconds(0, b"f1"), None);
     assert_eq!(keyspace.copy((0, b"f1"), (0, b"own"), true).map(|it| it.value), Ok(false));
