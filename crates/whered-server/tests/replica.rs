@@ -64,8 +64,9 @@ fn same(primary: &mut Client, follower: &mut Client) -> Vec<String> {
     ours
 }
 
-fn run(client: &mut Client, commands: &[&str]) {
+fn run(client: &mut Client, commands: &[impl AsRef<str>]) {
     for command in commands {
+        let command = command.as_ref();
         let words: Vec<&str> = command.split(' ').collect();
         let reply = client.ask(&words);
         assert!(!reply.starts_with('-'), "{command}: {reply}");
@@ -442,6 +443,8 @@ fn keys_that_are_read_anew_under_load_end_as_at_the_primary() {
         };
         let writers: Vec<_> = (0..4).map(writer).collect();
         writers.into_iter().for_each(|writer| writer.join().expect("the primary answers"));
+        // No key's time is over while they are compared.
+        run(&mut theirs, &(0..5).map(|key| format!("PERSIST fleet:{key}")).collect::<Vec<_>>());
         compared += same(&mut theirs, &mut ours).len();
     }
     assert!(compared > 0, "nothing was left to compare");
