@@ -26,7 +26,7 @@ impl LinkError {
         LinkError { is_refusal: true, ..LinkError::new(name, what) }
     }
 
-    /// What is in the stream and would come once more from the same offset.
+    /// A fault of the stream that a new connection would meet at the same offset.
     pub(crate) fn in_the_way(name: &str, what: impl fmt::Display) -> LinkError {
         LinkError { needs_dump: true, ..LinkError::new(name, what) }
     }

@@ -66,7 +66,7 @@ fn imports(random: &mut Random) -> Vec<SlotImport> {
     (0..random.below(3)).map(|n| import(n, random)).collect()
 }
 
-/// What a link serves, and what is not seen of it.
+/// The keys that a link serves, and the slots whose keys are hidden.
 type Served = (Dump, Vec<SlotImport>);
 
 fn served(world: &World) -> Served {

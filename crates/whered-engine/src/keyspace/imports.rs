@@ -39,7 +39,7 @@ pub(super) struct ImportingSlots {
     hidden: OnceLock<HiddenKeys>,
 }
 
-/// What a map has of keys that nobody sees.
+/// Figures of the keys of a map that clients do not see.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct HiddenKeys {
     pub(super) keys: usize,
@@ -88,7 +88,7 @@ impl ImportingSlots {
         self.slots[word_of(slot)] >> (slot % WORD_BITS) & 1 == 1
     }
 
-    /// What is hidden of these keys, each with its expiry time.
+    /// The figures of those of these keys that are hidden. Each key comes with its expiry time.
     pub(super) fn hidden<'k>(
         &self,
         keys: impl Iterator<Item = (&'k [u8], Option<u64>)>,
@@ -185,7 +185,7 @@ impl Keys {
         self.importing.as_ref().is_some_and(|importing| importing.has(key))
     }
 
-    /// What is imported.
+    /// The migrations that are going on.
     pub(super) fn imports(&self) -> &[SlotImport] {
         self.importing.as_ref().map_or(&[], |importing| importing.imports())
     }
@@ -194,7 +194,7 @@ impl Keys {
         self.importing = ImportingSlots::new(imports);
     }
 
-    /// What is there of slots that are imported. O(keys) once for each change of imports.
+    /// The figures of keys in imported slots. O(keys) once for each change of imports.
     pub(super) fn hidden(&self) -> HiddenKeys {
         let keys = self.entries.iter().map(|(key, entry)| (&key[..], entry.expires_at_millis()));
         self.importing.as_ref().map_or(HiddenKeys::default(), |importing| importing.hidden(keys))

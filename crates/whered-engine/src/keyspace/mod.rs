@@ -344,8 +344,8 @@ impl Keyspace {
         self.visible(number, &keys, key).map(look)
     }
 
-    /// What a key has for those who ask for it in this database: nothing when its time is over, or
-    /// while its slot is imported. A link sees all that it has.
+    /// The entry of a key as a client or a link of this number sees it. A client sees none whose
+    /// time is over, and none of a slot that is imported; a link sees all.
     fn visible<'k>(&self, number: usize, keys: &'k Keys, key: &[u8]) -> Option<&'k Entry> {
         let is_hidden = number < DATABASE_COUNT && keys.hides(key);
         keys.get(key).filter(|entry| !is_hidden && !self.is_over(number, entry))

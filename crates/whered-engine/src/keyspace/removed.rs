@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sync;
 
-/// What is still to be freed.
+/// Removed values that are still to be freed.
 #[derive(Default)]
 pub(super) struct RemovedValues {
     has_some: AtomicBool,
