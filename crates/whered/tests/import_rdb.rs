@@ -260,6 +260,8 @@ fn a_dump_that_breaks_off_leaves_whole_keys_and_says_which_byte() {
     fs::write(folder.join("cut.rdb"), &dump[..dump.len() - 500]).expect("writable");
     fs::write(folder.join("more.rdb"), [&dump[..], b"x"].concat()).expect("writable");
     fs::write(folder.join("none.rdb"), b"no dump of anything").expect("writable");
+    let slots = [&b"VALKEY080"[..], &[243, 3], b"job", &[1, 0, 9, 255], &[0; 8]].concat();
+    fs::write(folder.join("slots.rdb"), slots).expect("writable");
     let served = Served::start(folder.clone());
     let mut target = Client::of(&served);
 
@@ -278,6 +280,7 @@ fn a_dump_that_breaks_off_leaves_whole_keys_and_says_which_byte() {
     for (file, why) in [
         ("more.rdb", "bytes follow the dump's end"),
         ("none.rdb", "begins no dump that is known"),
+        ("slots.rdb", "taking over slots"),
         ("absent.rdb", "No such file"),
         (".", "directory"),
     ] {

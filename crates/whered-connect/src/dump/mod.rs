@@ -239,7 +239,13 @@ impl<'a> Writer<'a> {
 
     fn take(&mut self, event: Event<'_>) -> Result<(), ConnectError> {
         let taken = match event {
-            Event::Note { .. } | Event::SlotImport { .. } => Ok(()),
+            Event::Note { .. } => Ok(()),
+            Event::SlotImport { .. } => {
+                return Err(ConnectError::new(
+                    "the dump is of a Valkey that was taking over slots, with keys that nobody saw \
+                     there yet; allowed: a dump from before or after CLUSTER MIGRATESLOTS",
+                ));
+            }
             Event::Skipped { key, kind } => {
                 if self.is_selected(key) {
                     self.tally.skip(kind);
